@@ -1,0 +1,61 @@
+// The codec's door for answers: TokenEvents in, the bytes of the response body out (SSE frames or one JSON object).
+// One Answer per request; owned by the net thread. hop 10.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "codec/conversation.h"
+#include "codec/dialect.h"
+#include "wire/event.h"
+#include "wire/usage.h"
+
+namespace sluice::codec {
+
+// What is decided outside: codec has no clock and no random numbers.
+struct AnswerIdentity {
+  std::string id;             // "chatcmpl-..." is made from it
+  WallTime created;
+  std::string fingerprint;    // system_fingerprint
+};
+
+class Answer {
+ public:
+  Answer(const Dialect& dialect, AnswerSpec spec, AnswerIdentity identity);
+  ~Answer();
+  Answer(Answer&&) noexcept;
+
+  // Stream: appends what the event makes visible, in one or more whole SSE frames.
+  // Non-stream: keeps it. `event` may be terminal without error; errors go through Fail.
+  enum class Next : uint8_t {
+    kMore,
+    kChoiceDone,   // terminal event seen
+    kCancel,       // a stop string was found: cancel this choice; its terminal event is still to come and adds nothing
+  };
+  Next OnEvent(int32_t choice, const wire::TokenEvent& event, std::string& out);
+
+  // After every choice is done: the usage frame and the end mark, or the whole JSON body.
+  void Finish(std::string& out);
+
+  // While no token has come: a form that this API's clients count as a sign of life.
+  void Heartbeat(std::string& out);
+
+  // Stream: an error frame that the SDKs raise, and what ends the stream. Non-stream: the error body.
+  void Fail(const Status& status, std::string_view request_id, std::string& out);
+
+  // Sum over choices so far; the prompt counts once.
+  wire::Usage usage() const;
+
+  const AnswerSpec& spec() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace sluice::codec

@@ -1,0 +1,78 @@
+// Conversation: what a request means, whatever API it came through. N dialects decode into it, M model formats render
+// it; neither knows the other. Plain data.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "wire/request.h"
+
+namespace sluice::codec {
+
+enum class Role : uint8_t { kSystem, kUser, kAssistant, kTool, kLatestReminder };
+
+struct ToolCall {
+  std::string id;
+  std::string name;
+  std::string arguments;  // as the client sent it; usually JSON, not checked
+};
+
+struct Message {
+  Role role = Role::kUser;
+  std::string text;                      // text parts joined with two line feeds
+  std::optional<std::string> reasoning;  // assistant only
+  std::vector<ToolCall> calls;           // assistant only
+  std::string tool_call_id;              // tool only
+  bool is_prefix = false;                // assistant, last message: the answer continues it
+};
+
+struct Tool {
+  std::string name;
+  std::string description;
+  std::string parameters;  // JSON schema text; empty: no arguments
+  bool strict = false;
+};
+
+enum class ToolChoice : uint8_t { kNone, kAuto, kRequired, kNamed };
+
+enum class ResponseFormat : uint8_t { kText, kJsonObject, kJsonSchema, kRegex };
+
+struct Conversation {
+  std::vector<Message> messages;
+  std::vector<Tool> tools;  // offered to the model: empty when the choice is none
+  ToolChoice tool_choice = ToolChoice::kAuto;
+  std::string named_tool;   // kNamed
+  bool parallel_tool_calls = true;
+  bool thinking = true;
+  int32_t effort = 75;  // 1-100 (spec recipe.md §3.6)
+  ResponseFormat response_format = ResponseFormat::kText;
+  std::string response_schema;  // JSON schema or regex text
+};
+
+// What the client wants of the answer besides tokens.
+struct AnswerSpec {
+  std::string model;  // as asked; echoed in the body
+  bool thinking = true;
+  bool stream = false;
+  bool include_usage = false;  // a usage chunk at the end of the stream
+  int32_t n_choices = 1;       // 1-16
+  bool logprobs = false;
+  int32_t n_top_logprobs = 0;
+  std::vector<std::string> stops;  // <= 16, none empty; apply to visible content only
+};
+
+// A request as one dialect decodes it; all limits checked.
+struct DecodedRequest {
+  Conversation conversation;
+  AnswerSpec answer;
+  wire::SamplingParams sampling;
+  std::optional<int32_t> n_max_asked;   // tokens; the default depends on thinking and context
+  std::vector<std::string> ignored_fields;  // top-level names we do not know, in order, bounded
+  std::string user;                     // affinity and metering only
+};
+
+}  // namespace sluice::codec

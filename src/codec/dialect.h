@@ -1,0 +1,52 @@
+// The codec's door for requests: HTTP body in, GenerateRequest out. Pure functions without I/O or clock; they run on
+// the prep pool. Errors are what the client gets, with the field they name.
+
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "codec/conversation.h"
+#include "wire/request.h"
+
+namespace sluice::codec {
+
+class ScriptBook;
+
+// The model as clients see it.
+struct ModelCard {
+  std::string name;                  // "deepseek-flash"
+  std::vector<std::string> aliases;  // other accepted names, compared exactly
+  int32_t n_context = 1'048'576;     // tokens
+  int32_t n_output_max = 393'216;    // tokens, upper bound of every output limit
+};
+
+struct PrepareContext {
+  const ModelCard& model;
+  ScriptBook* script = nullptr;  // --script: answers come from it
+  bool strict = false;           // unknown request fields are refused
+  bool default_thinking = true;
+};
+
+struct Prepared {
+  AnswerSpec answer;
+  wire::GenerateRequest generate;           // id, tenant and deadline are left to the caller
+  std::vector<std::string> ignored_fields;  // for the response header
+};
+
+// One API surface.
+struct Dialect {
+  const char* name;                     // "chat": script conditions, metrics labels
+  std::span<const char* const> paths;   // POST
+  Result<DecodedRequest> (*decode)(std::string_view body, const PrepareContext& context);
+  std::string (*error_body)(const Status& status, std::string_view request_id);  // JSON text
+};
+std::span<const Dialect> Dialects();
+
+// hop 2: Decode, Render, choose the script line. First failure in the order of spec recipe.md §6.1.
+Result<Prepared> Prepare(const Dialect& dialect, std::string_view body, const PrepareContext& context);
+
+}  // namespace sluice::codec

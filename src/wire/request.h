@@ -1,0 +1,60 @@
+// GenerateRequest: what hop 3 hands to a TokenService. Tokens only: no text, no file, no pointer to anything outside.
+// Plain data, moved from thread to thread.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/containers.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "base/time.h"
+
+namespace sluice::wire {
+
+struct LogitBias {
+  TokenId token;
+  float bias;  // [-100, 100]
+};
+
+struct SamplingParams {
+  double temperature = 1.0;
+  double top_p = 1.0;
+  double frequency_penalty = 0.0;
+  double presence_penalty = 0.0;
+  std::optional<uint64_t> seed;
+  bool logprobs = false;
+  int32_t n_top_logprobs = 0;  // [0, 20], alternatives per token
+  std::vector<LogitBias> logit_bias;
+};
+
+// One scripted answer (spec script-format.md): what the model "samples", with its timing and its injected fault. Chosen
+// in request preparation; the token source plays it and knows nothing of the file.
+struct ScriptPlay {
+  enum class Fault : uint8_t { kNone, kFail, kSick, kHang, kDie };
+
+  std::vector<TokenId> ids;  // without the end token, which the source appends
+  int32_t n_per_event = 1;   // tokens that come at once, as from accepted drafts
+  Duration pace;             // before each event
+  Duration first;            // before the first token
+  Fault fault = Fault::kNone;
+  int32_t fault_after = 0;   // tokens; a fault that the output does not reach has no effect
+  std::optional<float> logprob;  // of each scripted token, if asked for
+  Status refuse;             // not OK: Submit answers this and nothing is generated
+};
+
+struct GenerateRequest {
+  RequestId id;
+  TenantId tenant;
+  Time deadline = Time::Max();    // then the request ends with kDeadlineExceeded
+  std::vector<TokenId> prompt;
+  int32_t n_max = 0;              // tokens to generate at most, >= 1
+  SamplingParams sampling;
+  SmallVec<TokenId, 2> stop_ids;  // besides the model's own end token
+  std::unique_ptr<const ScriptPlay> script;  // null: the real model samples
+};
+
+}  // namespace sluice::wire
