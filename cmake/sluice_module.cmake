@@ -1,4 +1,4 @@
-# sluice_module(NAME [LINK lib...]): one library per module out of every .cc in the calling folder and below.
+# sluice_module(NAME [LINK lib...]): one library per module out of every .cc in folder NAME and below.
 #
 # What a file is follows from its name, so adding one edits no list:
 #   x.cc        the module's library          x_test.cc   the module's one test binary, ctest name NAME
@@ -7,7 +7,7 @@
 
 function(sluice_module name)
   cmake_parse_arguments(ARG "" "" "LINK;TEST_LINK" ${ARGN})
-  set(dir ${CMAKE_CURRENT_SOURCE_DIR})
+  set(dir ${CMAKE_CURRENT_SOURCE_DIR}/${name})
   file(GLOB_RECURSE all CONFIGURE_DEPENDS ${dir}/*.cc)
   set(tests ${all})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
