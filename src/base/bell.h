@@ -1,5 +1,5 @@
-// Bell: how one thread tells another that there is work. Plain data; Ring is thread-safe, never blocks, and rings that
-// come before the sleeper wakes are one.
+// Bell: how one thread tells another that there is work. Plain data; Ring is thread-safe, never
+// blocks, and rings that come before the sleeper wakes are one.
 
 #pragma once
 

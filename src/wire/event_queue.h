@@ -1,17 +1,21 @@
 // EventQueue: the events of one request on their way from the service thread to the consumer.
 //
-// Bounded: a client that does not read fills it, and the service then holds the sequence's unsent tokens (or does not
-// advance it) until there is room. It never waits and never drops. One place is reserved for the terminal event, which
-// therefore always fits.
+// Bounded: a client that does not read fills it, and the service then holds the sequence's unsent
+// tokens (or does not advance it) until there is room. It never waits and never drops.
 //
-// Push by the service thread; Pop, Drained and set_room_bell by the consumer's thread. Lives until the terminal event
-// was popped; the service does not touch it after pushing that.
+// TryPush and HasRoom by the service thread; TryPop, Drained and set_room_bell by the consumer's.
+//
+// 1. One place is reserved for the terminal event, which therefore always fits.
+// 2. Once the terminal event can be popped the service touches neither the queue nor the node. So
+//    the consumer may destroy both after popping it; the node not before it is off the ready list
+//    (Node::listed), where an earlier listing may still have it.
 
 #pragma once
 
 #include <atomic>
 
 #include "base/bell.h"
+#include "base/check.h"
 #include "base/queue.h"
 #include "base/ready_list.h"
 #include "wire/event.h"
@@ -26,13 +30,19 @@ class EventQueue {
   // Each push lists `node` in `ready`.
   EventQueue(ReadyList& ready, ReadyList::Node& node)
       : ready_(ready), node_(node), ring_(kQueuedEvents + 1) {}
+  EventQueue(const EventQueue&) = delete;
 
-  // Called inside TokenService::Submit, before any push: rung when a push was refused and there is room again.
+  // Called inside TokenService::Submit, before any push: rung by Drained when a push was refused
+  // and there is room again. What it rings must outlive the consumer's use of this queue.
   void set_room_bell(Bell bell) { room_bell_ = bell; }
 
   // Service thread. False, with `event` untouched, when full: the room bell will ring.
   bool TryPush(TokenEvent& event) {
-    if (event.end == nullptr && !HasRoom()) return false;
+    if (event.end != nullptr) {
+      PushTerminal(event);
+      return true;
+    }
+    if (!HasRoom()) return false;
     SLUICE_CHECK(ring_.TryPush(event));
     ready_.Add(node_);
     return true;
@@ -42,13 +52,24 @@ class EventQueue {
   bool HasRoom() {
     if (ring_.free() >= 2) return true;
     starved_.store(true, std::memory_order_seq_cst);
-    // Drained() pops, then looks at starved_; we set starved_, then look again: one of the two sees the other.
+    // Drained() pops, then looks at starved_; we set starved_, then look again: one of the two sees
+    // the other.
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    return ring_.free() >= 2;
+    if (ring_.free() < 2) return false;
+    starved_.store(false, std::memory_order_relaxed);
+    return true;
   }
 
   // Consumer thread.
-  bool TryPop(TokenEvent& into) { return ring_.TryPop(into); }
+  bool TryPop(TokenEvent& into) {
+    if (ring_.TryPop(into)) {
+      if (into.end != nullptr) ending_.store(false, std::memory_order_relaxed);
+      return true;
+    }
+    // The listing of the terminal event has outrun the event: come again.
+    if (ending_.load(std::memory_order_acquire)) ready_.Add(node_);
+    return false;
+  }
 
   // Consumer thread, after popping what it can take now (not after the terminal event).
   void Drained() {
@@ -57,10 +78,22 @@ class EventQueue {
   }
 
  private:
+  // The push is the last touch: the consumer, running for an earlier event, may pop this one at
+  // once and destroy node and queue. The list outlives both, and its bell wakes somebody, so it is
+  // rung when the event is there.
+  void PushTerminal(TokenEvent& event) {
+    ReadyList& ready = ready_;
+    ending_.store(true, std::memory_order_release);
+    const bool must_ring = ready.Link(node_);
+    SLUICE_CHECK(ring_.TryPush(event));
+    if (must_ring) ready.Ring();
+  }
+
   ReadyList& ready_;
   ReadyList::Node& node_;
   SpscRing<TokenEvent> ring_;
   std::atomic<bool> starved_{false};  // a push was refused since the last Drained()
+  std::atomic<bool> ending_{false};   // the terminal event is about to be pushed
   Bell room_bell_;
 };
 

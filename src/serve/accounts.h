@@ -1,0 +1,70 @@
+// Accounts: who may use the server and how much. A key names its tenant; each key has its own limits.
+//
+// Key file, one key a line:   TENANT KEY [concurrent=N] [tokens-per-minute=N]
+// Empty lines and lines beginning with # are skipped. No key at all: everybody is the anonymous tenant.
+// Keys are kept and compared as SHA-256 digests in constant time. Owned by the net thread.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+
+namespace sluice::serve {
+
+struct KeyLimits {
+  int32_t n_concurrent = 0;       // requests in flight; 0: no limit
+  int64_t tokens_per_minute = 0;  // prompt and completion; 0: no limit. Up to one minute's worth may be used at once.
+};
+
+// One key's use. Stays while a request holds it, also when a reload removed the key.
+struct Account {
+  TenantId tenant;
+  std::string tenant_name;
+  KeyLimits limits;
+  bool listed = true;        // still in the key file
+  int32_t n_running = 0;     // requests in flight
+  double n_tokens_left = 0;  // of the token bucket; negative: in debt
+  Time refilled;
+};
+
+class Accounts {
+ public:
+  // Replaces all keys; uses go on where they were. On error nothing changes. `api_key` empty: none.
+  Status Load(std::string_view api_key, std::string_view key_file);
+
+  bool open() const { return n_listed_ == 0; }  // no key needed
+
+  // The account of a presented key (the anonymous one if open()); kUnauthenticated otherwise.
+  Result<Account*> Authenticate(std::string_view key);
+
+  // Takes a place, or says kRateLimited with the time after which a retry may succeed.
+  Status Admit(Account& account, Time now);
+  // Gives the place back and charges prompt and completion: the next request pays if this one overdrew.
+  void Finish(Account& account, int64_t n_tokens);
+
+ private:
+  using Digest = std::array<std::byte, 32>;
+  struct KeyLine {
+    Digest digest;
+    std::string tenant;
+    KeyLimits limits;
+  };
+  static Result<KeyLine> ParseLine(std::string_view line, int n_line);
+  TenantId TenantOf(const std::string& name);
+
+  std::map<Digest, std::unique_ptr<Account>> accounts_;
+  std::map<std::string, TenantId> tenants_;
+  int64_t n_listed_ = 0;
+  Account anonymous_;
+};
+
+}  // namespace sluice::serve

@@ -1,0 +1,395 @@
+#include "serve/generation.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/work_pool.h"
+#include "serve/body.h"
+
+namespace sluice::serve {
+namespace {
+
+// What a client is told to wait when the server as a whole is full.
+constexpr Duration kOverloadRetry = Duration::Seconds(1);
+
+Status Overloaded(std::string message) {
+  Status status(ErrorCode::kOverloaded, std::move(message));
+  status.set_retry_after(kOverloadRetry);
+  return status;
+}
+
+}  // namespace
+
+// hop 2 on the prep pool. Net thread until posted and after `done`; prep thread in between.
+struct Generation::PrepJob : Work {
+  explicit PrepJob(Net& shared, Connection& waiter) : net(shared), connection(waiter) {}
+  static void Run(Work& self);
+
+  Net& net;
+  Connection& connection;
+  const codec::Dialect* dialect = nullptr;
+  std::string encoding;
+  std::string body;
+  std::optional<Result<codec::Prepared>> result;
+  Duration spent;
+  std::atomic<bool> done{false};
+  std::atomic<bool> released{false};  // the prep thread will not touch the job any more
+};
+
+void Generation::PrepJob::Run(Work& self) {
+  PrepJob& job = static_cast<PrepJob&>(self);
+  Net& net = job.net;
+  Time begin = net.Now();
+  Result<std::string> decoded =
+      job.encoding.empty() ? Result<std::string>(std::move(job.body))
+                           : DecodeBody(job.encoding, job.body, net.options.max_body_bytes);
+  if (decoded) {
+    job.result.emplace(codec::Prepare(*job.dialect, *decoded, net.parts.prepare));
+  } else {
+    job.result.emplace(std::move(decoded.error()));
+  }
+  job.spent = net.Now() - begin;
+  job.done.store(true, std::memory_order_release);
+  bool must_ring = net.ready.Link(job.connection);
+  job.released.store(true, std::memory_order_release);
+  if (must_ring) net.ready.Ring();
+}
+
+Generation::Generation(Connection& connection, HttpRequest& request, const codec::Dialect& dialect, Account& account)
+    : connection_(connection), wake_(connection.wake()), net_(connection.net()), request_(request), dialect_(dialect), account_(account),
+      started_(net_.Now()), sent_at_(started_) {
+  self_ = net_.generations.insert(net_.generations.end(), this);
+  trace_.Add(Zone::kHttpRead, request.read);
+}
+
+Generation::~Generation() { net_.generations.erase(self_); }
+
+Async<bool> Generation::Run() {
+  Status status = Admit();
+  if (status.ok()) {
+    status = co_await Prepare();
+  }
+  if (status.ok()) status = SubmitAll();
+  bool again = false;
+  if (status.ok()) {
+    again = co_await Answer();
+  } else {
+    outcome_ = metrics::Outcome::kRefused;
+    again = co_await EndWith(status);
+  }
+  CancelAll();
+  co_await AwaitEnds();
+  Settle();
+  co_return again;
+}
+
+Status Generation::Admit() {
+  if (net_.draining) return Overloaded("the server is shutting down");
+  if (static_cast<int64_t>(net_.generations.size()) > net_.options.max_requests) {
+    return Overloaded(fmt::format("{} requests are in flight, the limit", net_.options.max_requests));
+  }
+  SLUICE_TRY(net_.accounts.Admit(account_, started_));
+  admitted_ = true;
+  return Status::Ok();
+}
+
+Async<Status> Generation::Prepare() {
+  auto job = std::make_unique<PrepJob>(net_, connection_);
+  job->run = &PrepJob::Run;
+  job->dialect = &dialect_;
+  job->encoding = request_.head().content_encoding;
+  job->body = std::move(request_.body);
+  if (!net_.parts.prep.TryPost(*job)) co_return Overloaded("too many requests wait to be prepared");
+  while (!job->done.load(std::memory_order_acquire)) {
+    co_await wake_;
+  }
+  while (!job->released.load(std::memory_order_acquire)) {
+    net_.ready.Add(connection_);
+    co_await wake_;
+  }
+  trace_.Add(Zone::kCodecDecode, job->spent);
+  metrics::Observe(metrics::kPrep, job->spent.seconds());
+  if (!*job->result) co_return std::move(job->result->error());
+  prepared_ = std::move(job->result->value());
+  co_return Status::Ok();
+}
+
+Status Generation::SubmitAll() {
+  Time begin = net_.Now();
+  wire::GenerateRequest& first = prepared_->generate;
+  first.tenant = account_.tenant;
+  first.deadline = started_ + net_.options.request_timeout;
+  for (int32_t i = 0; i < prepared_->answer.n_choices; ++i) {
+    bool is_last = i + 1 == prepared_->answer.n_choices;
+    wire::GenerateRequest request = is_last ? std::move(first) : first;
+    request.id = RequestId(++net_.n_submitted);
+    Choice choice{.id = request.id, .queue = std::make_unique<wire::EventQueue>(net_.ready, connection_)};
+    SLUICE_TRY(net_.parts.service.Submit(std::move(request), *choice.queue));
+    choices_.push_back(std::move(choice));
+  }
+  trace_.Add(Zone::kRoute, net_.Now() - begin);
+  codec::AnswerIdentity identity{.id = request_.id.substr(request_.id.find('_') + 1),
+                                 .created = net_.parts.env.clock.Wall(),
+                                 .fingerprint = "sluice-" + net_.parts.version};
+  answer_.emplace(dialect_, std::move(prepared_->answer), std::move(identity));
+  return Status::Ok();
+}
+
+Async<bool> Generation::Answer() {
+  bool is_stream = answer_->spec().stream;
+  if (is_stream) {
+    bool begun = co_await Begin();
+    if (!begun) co_return false;
+  }
+  std::string held;  // non-stream: whatever the encoder wants to say before the end is nothing
+  while (!AllAnswered()) {
+    std::string& out = is_stream ? frames_->Begin() : held;
+    size_t n_before = out.size();
+    Status end = DrainEvents(out);
+    bool has_news = out.size() > n_before;
+    if (is_stream && has_news) {
+      bool sent = co_await Flush(/*is_last=*/false);
+      if (!sent) co_return Disconnected();
+    }
+    if (end.ok() && !has_news && !AllAnswered()) {
+      bool alive = co_await WaitForNews(end);
+      if (!alive) co_return Disconnected();
+    }
+    if (!end.ok()) {
+      bool again = co_await EndWith(std::move(end));
+      co_return again;
+    }
+  }
+  bool again = co_await Complete();
+  co_return again;
+}
+
+bool Generation::Disconnected() {
+  metrics::Add(metrics::kClientDisconnects);
+  outcome_ = metrics::Outcome::kCancelled;
+  status_ = RowOf(ErrorCode::kCancelled).http_status;
+  return false;
+}
+
+// Takes what is there from every choice; with --sse-coalesce=false one event, so that each gets its own write.
+Status Generation::DrainEvents(std::string& out) {
+  size_t n_before = out.size();
+  for (size_t k = 0; k < choices_.size(); ++k) {
+    Choice& choice = choices_[next_choice_];
+    int32_t index = static_cast<int32_t>(next_choice_);
+    next_choice_ = (next_choice_ + 1) % choices_.size();
+    SLUICE_TRY(Take(choice, index, out));
+    if (!net_.options.sse_coalesce && out.size() > n_before) break;
+  }
+  return Status::Ok();
+}
+
+Status Generation::Take(Choice& choice, int32_t index, std::string& out) {
+  size_t n_before = out.size();
+  wire::TokenEvent event;
+  while (!choice.ended && choice.queue->TryPop(event)) {
+    Time now = net_.Now();
+    choice.ended = event.end != nullptr;
+    if (!event.tokens.empty()) CountTokens(now);
+    if (choice.answered) continue;  // cancelled after a stop string: what overtook the cancel is not shown
+    if (choice.ended && !event.end->status.ok()) return std::move(event.end->status);
+    codec::Answer::Next next = answer_->OnEvent(index, event, out);
+    trace_.Add(Zone::kCodecEncode, net_.Now() - now);
+    if (next == codec::Answer::Next::kCancel) {
+      outcome_ = metrics::Outcome::kStopString;
+      if (!choice.ended) net_.parts.service.Cancel(choice.id);
+    } else if (next == codec::Answer::Next::kChoiceDone && event.end && event.end->finish == wire::FinishReason::kLength) {
+      outcome_ = metrics::Outcome::kLength;
+    }
+    choice.answered = next != codec::Answer::Next::kMore;
+    if (!net_.options.sse_coalesce && out.size() > n_before) break;
+  }
+  if (!choice.ended) choice.queue->Drained();
+  return Status::Ok();
+}
+
+void Generation::CountTokens(Time now) {
+  if (!has_token_) {
+    metrics::Observe(metrics::kTtft, (now - started_).seconds());
+    first_token_ = now;
+  } else {
+    metrics::Observe(metrics::kItl, (now - last_event_).seconds());
+  }
+  has_token_ = true;
+  last_event_ = now;
+}
+
+bool Generation::AllAnswered() const {
+  for (const Choice& choice : choices_) {
+    if (!choice.answered) return false;
+  }
+  return true;
+}
+
+// Called when there is nothing to send. False: the client is gone. `end`: why the answer must end now.
+Async<bool> Generation::WaitForNews(Status& end) {
+  Time heartbeat_at = sent_at_ + net_.options.heartbeat;
+  if (net_.Now() >= heartbeat_at) {
+    bool sent = co_await SendHeartbeat();
+    co_return sent;
+  }
+  connection_.set_wake_at(heartbeat_at);
+  if (connection_.PeerIsGone()) co_return false;
+  co_await wake_;
+  if (net_.stopping) end = Overloaded("the server is shutting down");
+  co_return true;
+}
+
+Async<bool> Generation::SendHeartbeat() {
+  metrics::Add(metrics::kHeartbeatsSent);
+  if (!frames_) {
+    bool begun = co_await Begin();
+    if (!begun) co_return false;
+  }
+  answer_->Heartbeat(frames_->Begin());
+  bool sent = co_await Flush(/*is_last=*/false);
+  sent_at_ = net_.Now();
+  co_return sent;
+}
+
+Headers Generation::AnswerHeaders() const {
+  Headers headers;
+  headers.emplace_back("x-served-model", net_.parts.prepare.model.name);
+  if (prepared_ && !prepared_->ignored_fields.empty()) {
+    headers.emplace_back("x-sluice-ignored-fields", fmt::format("{}", fmt::join(prepared_->ignored_fields, ", ")));
+  }
+  return headers;
+}
+
+// The head of a body whose length is not known yet: streams, and answers that needed a sign of life first.
+Async<bool> Generation::Begin() {
+  HeadLine line = connection_.HeadFor(request_, 200);
+  line.framing = line.http_minor == 0 ? Framing::kClose : Framing::kChunked;
+  if (line.framing == Framing::kClose) line.keep_alive = request_.keep_alive = false;
+  Headers headers = AnswerHeaders();
+  if (answer_->spec().stream) {
+    line.content_type = "text/event-stream; charset=utf-8";
+    headers.emplace_back("Cache-Control", "no-cache");
+    // Proxies of the nginx family would collect the stream.
+    headers.emplace_back("X-Accel-Buffering", "no");
+  }
+  std::string head;
+  AppendHead(head, line, headers);
+  connection_.CountResponse(200);
+  frames_.emplace(line.framing);
+  bool sent = co_await connection_.Send(head);
+  sent_at_ = net_.Now();
+  co_return sent;
+}
+
+Async<bool> Generation::Flush(bool is_last) {
+  std::string_view bytes = frames_->Write(is_last);
+  bool sent = co_await connection_.Send(bytes);
+  sent_at_ = last_event_;
+  co_return sent;
+}
+
+Async<bool> Generation::Complete() {
+  if (frames_) {
+    answer_->Finish(frames_->Begin());
+    bool sent = co_await Flush(/*is_last=*/true);
+    co_return sent && request_.keep_alive;
+  }
+  Response response;
+  response.headers = AnswerHeaders();
+  answer_->Finish(response.body);
+  bool again = co_await connection_.Respond(request_, std::move(response));
+  co_return again;
+}
+
+// The answer ends with an error: as a status if nothing was sent yet, else inside the body.
+Async<bool> Generation::EndWith(Status end) {
+  if (end.code() == ErrorCode::kInternal || end.code() == ErrorCode::kCorrupt) {
+    Log(LogLevel::kError, "a request failed", {{"request", request_.id}, {"error", end.message()}});
+  }
+  status_ = RowOf(end.code()).http_status;
+  if (outcome_ != metrics::Outcome::kRefused) outcome_ = metrics::Outcome::kError;
+  if (frames_) {
+    answer_->Fail(Public(end, request_.id), request_.id, frames_->Begin());
+    bool sent = co_await Flush(/*is_last=*/true);
+    co_return sent && request_.keep_alive;
+  }
+  if (end.code() == ErrorCode::kRateLimited && !admitted_) {
+    metrics::Add(metrics::kRateLimited, account_.limits.n_concurrent > 0 && account_.n_running >= account_.limits.n_concurrent
+                                            ? metrics::RateLimit::kConcurrency
+                                            : metrics::RateLimit::kTokens);
+  }
+  Response response = ErrorResponse(end, dialect_, request_.id);
+  response.headers.emplace_back("x-served-model", net_.parts.prepare.model.name);
+  bool again = co_await connection_.Respond(request_, std::move(response));
+  co_return again;
+}
+
+void Generation::CancelAll() {
+  for (Choice& choice : choices_) {
+    if (!choice.ended && !choice.answered) net_.parts.service.Cancel(choice.id);
+  }
+}
+
+// Every accepted request gets its terminal event; until then the service may still write to our queues.
+Async<bool> Generation::AwaitEnds() {
+  connection_.set_wake_at(Time::Max());
+  for (Choice& choice : choices_) {
+    wire::TokenEvent event;
+    while (!choice.ended) {
+      while (!choice.ended && choice.queue->TryPop(event)) choice.ended = event.end != nullptr;
+      if (choice.ended) break;
+      choice.queue->Drained();
+      co_await wake_;
+    }
+  }
+  co_return true;
+}
+
+void Generation::Settle() {
+  Time now = net_.Now();
+  wire::Usage usage = answer_ ? answer_->usage() : wire::Usage();
+  if (admitted_) net_.accounts.Finish(account_, usage.n_prompt + usage.n_completion);
+  metrics::Add(metrics::kRequestsFinished, outcome_);
+  metrics::Add(metrics::kTokens, metrics::TokenKind::kPrompt, usage.n_prompt);
+  metrics::Add(metrics::kTokens, metrics::TokenKind::kCached, usage.n_cached);
+  metrics::Add(metrics::kTokens, metrics::TokenKind::kCompletion, usage.n_completion);
+  metrics::Add(metrics::kTokens, metrics::TokenKind::kReasoning, usage.n_reasoning);
+  metrics::Observe(metrics::kE2e, (now - started_).seconds());
+  if (!LogEnabled(LogLevel::kInfo)) return;
+  Log(LogLevel::kInfo, "request done",
+      {{"request", request_.id},
+       {"tenant", account_.tenant_name},
+       {"api", dialect_.name},
+       {"status", status_},
+       {"prompt", usage.n_prompt},
+       {"cached", usage.n_cached},
+       {"completion", usage.n_completion},
+       {"ttft", has_token_ ? first_token_ - started_ : Duration()},
+       {"total", now - started_}});
+  if (net_.options.trace) LogTrace();
+}
+
+void Generation::LogTrace() const {
+  std::string zones;
+  for (const ZoneRow& row : kZones) {
+    Duration spent = trace_.of(row.zone);
+    if (spent.ns > 0) fmt::format_to(std::back_inserter(zones), "{}={:.1f}us ", row.name, spent.seconds() * 1e6);
+  }
+  Log(LogLevel::kInfo, "trace", {{"request", request_.id}, {"zones", zones}});
+}
+
+Generation::Snapshot Generation::Look(Time now) const {
+  return {.request_id = request_.id,
+          .tenant = account_.tenant_name,
+          .api = dialect_.name,
+          .age = now - started_,
+          .n_choices = static_cast<int32_t>(choices_.size()),
+          .usage = answer_ ? answer_->usage() : wire::Usage(),
+          .stream = answer_ && answer_->spec().stream};
+}
+
+}  // namespace sluice::serve

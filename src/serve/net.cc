@@ -1,0 +1,93 @@
+#include "serve/net.h"
+
+#include <fmt/chrono.h>
+
+#include <boost/asio/post.hpp>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "serve/connection.h"
+
+namespace sluice::serve {
+namespace {
+
+// Large enough that a body of megabytes arrives in few reads, small enough to stay in cache.
+constexpr size_t kScratchBytes = 64 * 1024;
+
+// How long the last words to a client may take that does not read.
+constexpr Duration kStopWriteTime = Duration::Seconds(1);
+
+Bell BellOf(Net* net) {
+  return {[](void* context) {
+            Net* rung = static_cast<Net*>(context);
+            boost::asio::post(rung->io, [rung] { rung->TakeReady(); });
+          },
+          net};
+}
+
+}  // namespace
+
+Net::Net(const ServeOptions& given_options, const Server::Parts& given_parts)
+    : options(given_options), parts(given_parts), started(parts.env.clock.Wall()), ready(BellOf(this)),
+      scratch(kScratchBytes) {
+  boot_id = fmt::format("{:016x}", parts.env.entropy.Next());
+}
+
+Net::~Net() = default;
+
+const std::string& Net::Date() {
+  int64_t now_s = parts.env.clock.Wall().whole_seconds();
+  if (now_s != date_s_) {
+    date_s_ = now_s;
+    date_ = fmt::format("{:%a, %d %b %Y %H:%M:%S GMT}", fmt::gmtime(static_cast<std::time_t>(now_s)));
+  }
+  return date_;
+}
+
+bool Net::EngineAlive() const {
+  wire::LoadReport load = parts.service.Load();
+  return Now() - load.last_step < options.wedged_after;
+}
+
+Status Net::LoadKeys() {
+  std::string file;
+  if (!options.api_keys_file.empty()) {
+    SLUICE_TRY(keys_modified, parts.env.fs.ModifiedAt(options.api_keys_file));
+    SLUICE_TRY(file, parts.env.fs.ReadWhole(options.api_keys_file, limits::kMaxKeyFileBytes));
+  }
+  return accounts.Load(options.api_key, file);
+}
+
+void Net::BeginDrain() {
+  if (draining) return;
+  draining = true;
+  Log(LogLevel::kInfo, "draining", {{"requests", generations.size()}, {"connections", connections.size()}});
+  for (auto it = connections.begin(); it != connections.end();) {
+    Connection& connection = **it++;  // waking may remove it
+    if (connection.is_idle()) connection.Wake();
+  }
+}
+
+void Net::BeginStop() {
+  draining = true;
+  stopping = true;
+  last_write_at = Now() + kStopWriteTime;
+  for (auto it = connections.begin(); it != connections.end();) {
+    Connection& connection = **it++;
+    connection.Wake();
+  }
+}
+
+void Net::Sweep() {
+  Time now = Now();
+  for (auto it = connections.begin(); it != connections.end();) {
+    Connection& connection = **it++;
+    if (connection.wake_at() <= now) connection.Wake();
+  }
+}
+
+void Net::TakeReady() {
+  ready.TakeAll([](ReadyList::Node& node) { static_cast<Connection&>(node).Wake(); });
+}
+
+}  // namespace sluice::serve

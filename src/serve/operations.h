@@ -1,0 +1,20 @@
+// What operators and clients ask besides tokens: health, readiness, metrics, models, version, the admin port.
+// Owned by the net thread.
+
+#pragma once
+
+#include <string_view>
+
+#include "base/metrics.h"
+#include "serve/net.h"
+#include "serve/response.h"
+#include "serve/routes.h"
+
+namespace sluice::serve {
+
+Response HandleOperation(Net& net, const RouteMatch& match, std::string_view request_id);
+
+// The label under which a response to this request is counted.
+metrics::Route RouteLabel(const RouteMatch& match);
+
+}  // namespace sluice::serve

@@ -1,0 +1,113 @@
+#include "serve/options.h"
+
+#include "base/options.h"
+
+namespace sluice::serve {
+namespace {
+
+constexpr int64_t kSecond = Duration::Seconds(1).ns;
+constexpr int64_t kHour = 3600 * kSecond;
+
+void DeclareNetwork(ServeOptions& o, OptionSet& set) {
+  set.Group("Network");
+  set.Add("host", &o.host,
+          {.help = "Address to listen on; other than loopback only with a key or --allow-no-key.",
+           .value = "ADDRESS"});
+  set.Add("port", &o.port, {.min = 0, .max = 65535},
+          {.help = "Port of the API; 0 takes any free one."});
+  set.Add(
+      "admin-port", &o.admin_port, {.min = -1, .max = 65535},
+      {.help =
+           "Port of metrics and administration on loopback; 0 takes any free one, -1 opens none."});
+  set.Add("tls-certificate", &o.tls_certificate,
+          {.help = "PEM file with the certificate chain; turns TLS on, together with --tls-key.",
+           .value = "FILE"});
+  set.Add("tls-key", &o.tls_key, {.help = "PEM file with the private key.", .value = "FILE"});
+}
+
+void DeclareAccess(ServeOptions& o, OptionSet& set) {
+  set.Group("Access");
+  set.AddSecret(
+      "api-key", &o.api_key,
+      {.help = "Key that clients must present; SLUICE_API_KEY keeps it out of the process list.",
+       .value = "KEY"});
+  set.Add("api-keys-file", &o.api_keys_file,
+          {.help = "File of keys with their tenants and limits; SIGHUP reads it again.",
+           .value = "FILE"});
+  set.Add("allow-no-key", &o.allow_no_key,
+          {.help = "Serve an address that others can reach to everybody, without any key."});
+  set.Add("allowed-host", &o.allowed_hosts,
+          {.help = "Further name that clients may put into the Host header; once for each name.",
+           .value = "NAME"});
+}
+
+void DeclareBehaviour(ServeOptions& o, OptionSet& set) {
+  set.Group("Requests");
+  set.Add("strict", &o.strict,
+          {.help = "Refuse unknown request fields, which are otherwise named in a header."});
+  set.Add("trace", &o.trace, {.help = "Log where the time of each request went, hop by hop."});
+  set.Add("sse-coalesce", &o.sse_coalesce, {.help = "Let queued stream events share one write."});
+  set.Add(
+      "heartbeat", &o.heartbeat, {.min = kSecond / 10, .max = kHour},
+      {.help =
+           "How long a stream may be silent before its first token until a sign of life is sent."});
+  set.Add(
+      "wedged-after", &o.wedged_after, {.min = kSecond / 10, .max = kHour},
+      {.help = "An engine that has work and makes no step for this long is reported unhealthy."});
+}
+
+void DeclareLimits(ServeOptions& o, OptionSet& set) {
+  set.Group("Limits");
+  set.Add("max-connections", &o.max_connections, {.min = 1, .max = 1'000'000},
+          {.help = "Open connections; further ones are refused.",
+           .unit = "connections",
+           .is_limit = true});
+  set.Add("max-requests", &o.max_requests, {.min = 1, .max = 1'000'000},
+          {.help = "Requests in flight; further ones are answered 503.",
+           .unit = "requests",
+           .is_limit = true});
+  set.AddBytes(
+      "max-header", &o.max_header_bytes, {.min = kKiB, .max = kMiB},
+      {.help = "Request line and headers of one request; more is answered 431.", .is_limit = true});
+  set.AddBytes("max-body", &o.max_body_bytes, {.min = kKiB, .max = kGiB},
+               {.help = "Body of one request, as sent and decompressed; more is answered 413.",
+                .is_limit = true});
+  set.AddBytes(
+      "max-buffered", &o.max_buffered_bytes, {.min = kMiB, .max = 1024 * kGiB},
+      {.help =
+           "Bodies of all requests being read or prepared; beyond it requests are answered 503.",
+       .is_limit = true});
+}
+
+void DeclareTimes(ServeOptions& o, OptionSet& set) {
+  set.Group("Times");
+  const OptionRange range = {.min = kSecond / 100, .max = 24 * kHour};
+  set.Add(
+      "header-timeout", &o.header_timeout, range,
+      {.help = "From the first byte of a request to the end of its headers.", .is_limit = true});
+  set.Add("body-timeout", &o.body_timeout, range,
+          {.help = "From the end of the headers to the end of the body.", .is_limit = true});
+  set.Add("idle-timeout", &o.idle_timeout, range,
+          {.help = "A kept-alive connection without a request is closed after this.",
+           .is_limit = true});
+  set.Add("write-timeout", &o.write_timeout, range,
+          {.help = "A client that takes no byte for this long is disconnected.", .is_limit = true});
+  set.Add("request-timeout", &o.request_timeout, range,
+          {.help = "From accepting a request to its last token; then it ends with an error.",
+           .is_limit = true});
+  set.Add(
+      "drain-timeout", &o.drain_timeout, {.min = 0, .max = 24 * kHour},
+      {.help = "After SIGTERM, how long running requests may take to finish.", .is_limit = true});
+}
+
+}  // namespace
+
+void ServeOptions::Declare(OptionSet& set) {
+  DeclareNetwork(*this, set);
+  DeclareAccess(*this, set);
+  DeclareBehaviour(*this, set);
+  DeclareLimits(*this, set);
+  DeclareTimes(*this, set);
+}
+
+}  // namespace sluice::serve

@@ -1,0 +1,56 @@
+// The route table: every path the server answers, on which port, and whether it needs a key. Pure.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "codec/dialect.h"
+
+namespace sluice::serve {
+
+enum class Port : uint8_t { kPublic = 1, kAdmin = 2, kBoth = 3 };
+
+enum class Access : uint8_t {
+  kAnyone,
+  kKey,            // a listed key, if there are any
+  kKeyOrLoopback,  // or a peer on this machine
+};
+
+enum class Handler : uint8_t {
+  kGenerate,  // Route::dialect
+  kRoot,
+  kModels,
+  kModel,
+  kVersion,
+  kHealth,
+  kReady,
+  kMetrics,
+  kRequests,
+  kLimits,
+  kDrain,
+  kReload,
+};
+
+struct Route {
+  std::string_view method;
+  std::string_view path;  // ending in '/': everything below it, as RouteMatch::rest
+  Port port;
+  Access access;
+  Handler handler;
+};
+std::span<const Route> Routes();
+
+struct RouteMatch {
+  const Route* route = nullptr;            // null: see `allow`
+  const codec::Dialect* dialect = nullptr;  // kGenerate
+  std::string_view rest;                   // behind a path that ends in '/'
+  std::string allow;                       // methods of this path; empty: no such path
+};
+
+// HEAD is answered like GET. `port` is kPublic or kAdmin.
+RouteMatch FindRoute(std::string_view method, std::string_view path, Port port);
+
+}  // namespace sluice::serve

@@ -1,0 +1,55 @@
+#include "serve/routes.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::serve {
+namespace {
+
+TEST(Routes, AdminPathsExistOnTheAdminPortOnly) {
+  int n_admin = 0;
+  for (const Route& route : Routes()) {
+    if (!route.path.starts_with("/admin/")) continue;
+    ++n_admin;
+    EXPECT_NE(FindRoute(route.method, route.path, Port::kAdmin).route, nullptr) << route.path;
+    EXPECT_TRUE(FindRoute(route.method, route.path, Port::kPublic).allow.empty()) << route.path;
+  }
+  EXPECT_GT(n_admin, 0);
+}
+
+TEST(Routes, OtherSpellingsOfAnAdminPathDoNotExist) {
+  for (std::string_view path : {"//admin/drain", "/admin//drain", "/%61dmin/drain", "/./admin/drain", "/x/../admin/drain",
+                                "/Admin/drain", "/admin/drain/", "/admin/drain;x", "admin/drain"}) {
+    EXPECT_TRUE(FindRoute("POST", path, Port::kPublic).allow.empty()) << path;
+    EXPECT_TRUE(FindRoute("POST", path, Port::kAdmin).allow.empty()) << path;
+  }
+}
+
+TEST(Routes, TokensComeFromThePublicPortOnly) {
+  for (const codec::Dialect& dialect : codec::Dialects()) {
+    for (const char* path : dialect.paths) {
+      EXPECT_EQ(FindRoute("POST", path, Port::kPublic).dialect, &dialect);
+      EXPECT_EQ(FindRoute("GET", path, Port::kPublic).route, nullptr);
+      EXPECT_EQ(FindRoute("GET", path, Port::kPublic).allow, "POST, OPTIONS");
+      EXPECT_TRUE(FindRoute("POST", path, Port::kAdmin).allow.empty());
+    }
+  }
+}
+
+TEST(Routes, HeadIsAnsweredLikeGetAndModelsCarryTheirName) {
+  EXPECT_EQ(FindRoute("HEAD", "/", Port::kPublic).route->handler, Handler::kRoot);
+  RouteMatch match = FindRoute("GET", "/v1/models/deepseek-flash", Port::kPublic);
+  ASSERT_NE(match.route, nullptr);
+  EXPECT_EQ(match.rest, "deepseek-flash");
+  EXPECT_EQ(FindRoute("DELETE", "/v1/models", Port::kPublic).route, nullptr);
+  EXPECT_TRUE(FindRoute("GET", "/v1/models/", Port::kPublic).allow.empty());
+}
+
+// Probes that tell some agents which other server they talk to must not be answered (spec clients.md §2.6).
+TEST(Routes, ProbesForOtherServersFindNothing) {
+  for (std::string_view path : {"/api/v1/models", "/api/tags", "/v1/props", "/props", "/api/show", "/api/hello"}) {
+    EXPECT_TRUE(FindRoute("GET", path, Port::kPublic).allow.empty()) << path;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::serve

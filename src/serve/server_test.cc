@@ -1,0 +1,249 @@
+// The server over real loopback sockets in front of a service that does only what a test tells it to.
+
+#include "serve/server.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <deque>
+#include <thread>
+
+#include "base/mutex.h"
+#include "base/work_pool.h"
+#include "env/posix/posix_env.h"
+
+namespace sluice::serve {
+namespace {
+
+namespace asio = boost::asio;
+using tcp = asio::ip::tcp;
+
+// Holds what was submitted until the test plays it. Thread-safe.
+class HandService final : public wire::TokenService {
+ public:
+  explicit HandService(const Clock& clock) : clock_(clock) {}
+
+  Status Submit(wire::GenerateRequest request, wire::EventQueue& out) override {
+    if (!refuse_.ok()) return refuse_;
+    MutexLock lock(mu_);
+    open_.push_back({request.id, &out});
+    changed_.NotifyAll();
+    return Status::Ok();
+  }
+
+  void Cancel(RequestId id) override {
+    MutexLock lock(mu_);
+    for (auto it = open_.begin(); it != open_.end(); ++it) {
+      if (it->id != id) continue;
+      wire::TokenEvent event;
+      event.end = std::make_unique<wire::EventEnd>(
+          wire::EventEnd{.finish = wire::FinishReason::kError, .status = Status(ErrorCode::kCancelled, "cancelled")});
+      it->out->TryPush(event);
+      open_.erase(it);
+      ++n_cancelled_;
+      changed_.NotifyAll();
+      return;
+    }
+  }
+
+  wire::LoadReport Load() const override {
+    return {.last_step = stuck_ ? Time{-Duration::Seconds(3600).ns} : clock_.Now()};
+  }
+
+  // Waits for the next submitted request and plays `text` to its end.
+  void Play(std::string_view text) {
+    MutexLock lock(mu_);
+    while (open_.empty()) changed_.Wait(mu_);
+    wire::TokenEvent event;
+    for (unsigned char c : text) event.tokens.push_back(TokenId(c));
+    event.end = std::make_unique<wire::EventEnd>(wire::EventEnd{.usage = {.n_prompt = 1, .n_completion = 2}});
+    open_.front().out->TryPush(event);
+    open_.pop_front();
+  }
+
+  // Waits until `n` requests were cancelled.
+  void AwaitCancelled(int n) {
+    MutexLock lock(mu_);
+    while (n_cancelled_ < n) changed_.Wait(mu_);
+  }
+  void AwaitOpen(size_t n) {
+    MutexLock lock(mu_);
+    while (open_.size() < n) changed_.Wait(mu_);
+  }
+
+  void set_refuse(Status status) { refuse_ = std::move(status); }
+  void set_stuck(bool stuck) { stuck_ = stuck; }
+
+ private:
+  struct Open {
+    RequestId id;
+    wire::EventQueue* out;
+  };
+  const Clock& clock_;
+  Status refuse_;
+  std::atomic<bool> stuck_{false};
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<Open> open_ SLUICE_GUARDED_BY(mu_);
+  int n_cancelled_ SLUICE_GUARDED_BY(mu_) = 0;
+};
+
+// A server on free ports with its net thread.
+class Running {
+ public:
+  explicit Running(ServeOptions options = {}) : service(posix.env().clock), pool(1, 64) {
+    options.port = 0;
+    options.admin_port = 0;
+    Server::Parts parts{.env = posix.env(),
+                        .service = service,
+                        .prep = pool,
+                        .prepare = {.model = card},
+                        .version = "test"};
+    Result<std::unique_ptr<Server>> opened = Server::Open(options, parts);
+    SLUICE_CHECK(opened.has_value());
+    server = std::move(*opened);
+    net = std::thread([this] { ended = server->Run(); });
+  }
+  ~Running() { Join(); }
+  void Join() {
+    server->Drain();
+    if (net.joinable()) net.join();
+  }
+
+  PosixEnv posix;
+  codec::ModelCard card{.name = "deepseek-flash"};
+  HandService service;
+  WorkPool pool;
+  std::unique_ptr<Server> server;
+  std::thread net;
+  Status ended;
+};
+
+class Client {
+ public:
+  explicit Client(int port) : socket_(io_) {
+    socket_.connect({asio::ip::address_v4::loopback(), static_cast<uint16_t>(port)});
+  }
+  void Send(std::string_view bytes) { asio::write(socket_, asio::buffer(bytes)); }
+  // Until `text` was received, or the end.
+  std::string ReadUntil(std::string_view text) {
+    boost::system::error_code ec;
+    while (got_.find(text) == std::string::npos && !ec) {
+      char buffer[4096];
+      size_t n = socket_.read_some(asio::buffer(buffer), ec);
+      got_.append(buffer, n);
+    }
+    return got_;
+  }
+  std::string ReadAll() { return ReadUntil("\x01 never"); }
+  void Close() { socket_.close(); }
+
+ private:
+  asio::io_context io_;
+  tcp::socket socket_;
+  std::string got_;
+};
+
+std::string Get(int port, std::string_view path) {
+  Client client(port);
+  client.Send("GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  return client.ReadAll();
+}
+
+std::string ChatRequest(bool stream) {
+  std::string body = R"({"model":"deepseek-flash","messages":[{"role":"user","content":"x"}],"thinking":{"type":"disabled"},"stream":)";
+  body += stream ? "true}" : "false}";
+  return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
+         std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+TEST(Server, AWedgedEngineIsUnhealthyAndNotReady) {
+  Running running;
+  int port = running.server->port();
+  EXPECT_TRUE(Get(port, "/health").starts_with("HTTP/1.1 200"));
+  EXPECT_TRUE(Get(port, "/ready").starts_with("HTTP/1.1 200"));
+  running.service.set_stuck(true);
+  EXPECT_TRUE(Get(port, "/health").starts_with("HTTP/1.1 503"));
+  EXPECT_TRUE(Get(running.server->admin_port(), "/ready").starts_with("HTTP/1.1 503"));
+}
+
+TEST(Server, AnAnswerTravelsAndTheConnectionGoesOn) {
+  Running running;
+  Client client(running.server->port());
+  for (int i = 0; i < 3; ++i) {
+    client.Send(ChatRequest(false));
+    running.service.Play("answer " + std::to_string(i));
+    EXPECT_NE(client.ReadUntil("answer " + std::to_string(i)).find("HTTP/1.1 200 OK"), std::string::npos);
+  }
+}
+
+TEST(Server, ARefusalOfTheServiceIsAnHttpStatusAlsoForStreams) {
+  Running running;
+  Status full(ErrorCode::kOverloaded, "full");
+  full.set_retry_after(Duration::Millis(1500));
+  running.service.set_refuse(full);
+  for (bool stream : {false, true}) {
+    Client client(running.server->port());
+    client.Send(ChatRequest(stream));
+    std::string got = client.ReadUntil("}");
+    EXPECT_TRUE(got.starts_with("HTTP/1.1 503")) << got;
+    EXPECT_NE(got.find("retry-after: 2\r\n"), std::string::npos);
+    EXPECT_NE(got.find("retry-after-ms: 1500\r\n"), std::string::npos);
+  }
+}
+
+TEST(Server, ClosingTheConnectionCancelsAtOnceInsideAndOutsideStreams) {
+  Running running;
+  int n_cancelled = 0;
+  for (bool stream : {false, true}) {
+    Client client(running.server->port());
+    client.Send(ChatRequest(stream));
+    running.service.AwaitOpen(1);
+    client.Close();
+    running.service.AwaitCancelled(++n_cancelled);
+  }
+}
+
+TEST(Server, ACloseBehindPipelinedBytesIsSeen) {
+  Running running;
+  Client client(running.server->port());
+  client.Send(ChatRequest(false) + std::string(100, 'x'));
+  running.service.AwaitOpen(1);
+  client.Close();
+  running.service.AwaitCancelled(1);
+}
+
+TEST(Server, DrainWaitsForWhatRunsAndRefusesWhatIsNew) {
+  Running running;
+  Client client(running.server->port());
+  client.Send(ChatRequest(true));
+  running.service.AwaitOpen(1);
+  running.server->Drain();
+  while (!Get(running.server->admin_port(), "/ready").starts_with("HTTP/1.1 503")) {
+  }
+  Client late(running.server->port());
+  late.Send(ChatRequest(false));
+  EXPECT_TRUE(late.ReadUntil("}").starts_with("HTTP/1.1 503"));
+  running.service.Play("done");
+  EXPECT_NE(client.ReadAll().find("data: [DONE]"), std::string::npos);
+  running.Join();
+  EXPECT_TRUE(running.ended.ok());
+}
+
+TEST(Server, StopEndsStreamsWithAnErrorTheClientCanRead) {
+  Running running;
+  Client client(running.server->port());
+  client.Send(ChatRequest(true));
+  running.service.AwaitOpen(1);
+  running.server->Stop();
+  EXPECT_NE(client.ReadAll().find("\"error\""), std::string::npos);
+  running.Join();
+  EXPECT_TRUE(running.ended.ok());
+}
+
+}  // namespace
+}  // namespace sluice::serve
