@@ -1,1 +1,79 @@
-int main() { return 0; }
+// sluice: one binary, one table of subcommands.
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "app/command.h"
+
+extern char** environ;
+
+namespace sluice::app {
+namespace {
+
+struct Command {
+  std::string_view name;
+  std::string_view sentence;
+  int (*run)(const CommandLine& line);
+};
+
+constexpr Command kCommands[] = {
+    {"serve", "Serve the HTTP API.", &ServeMain},
+    {"config", "Check a config file; print all options.", &ConfigMain},
+    {"doctor", "Print every limit; print the way of a token.", &DoctorMain},
+    {"version", "Print the version.", &VersionMain},
+};
+
+std::string Help() {
+  std::string text =
+      "sluice serves DeepSeek-V4.1-Flash: HTTP in, tokens out.\n"
+      "\n"
+      "usage: sluice COMMAND [--flag value ...]\n"
+      "\n";
+  for (const Command& command : kCommands)
+    text += fmt::format("  {:<10}{}\n", command.name, command.sentence);
+  return text + "\n`sluice COMMAND --help` tells more.\n";
+}
+
+// The only place that reads the environment.
+Environment SluiceVariables() {
+  Environment variables;
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string_view line = *at;
+    const size_t equals = line.find('=');
+    if (!line.starts_with("SLUICE_") || equals == std::string_view::npos) continue;
+    variables[std::string(line.substr(0, equals))] = line.substr(equals + 1);
+  }
+  return variables;
+}
+
+int Main(std::vector<std::string> args) {
+  if (args.empty()) {
+    Complain(Help());
+    return kWrongUsage;
+  }
+  const std::string name = args.front() == "--version" ? "version" : args.front();
+  if (name == "--help" || name == "-h" || name == "help") {
+    Print(Help());
+    return kDone;
+  }
+  args.erase(args.begin());
+  std::vector<std::string_view> known;
+  for (const Command& command : kCommands) {
+    if (command.name == name)
+      return command.run({.args = std::move(args), .environment = SluiceVariables()});
+    known.push_back(command.name);
+  }
+  Complain(
+      fmt::format("sluice: unknown command {}; did you mean {}?\n`sluice --help` tells more.\n",
+                  name, NearestName(name, known)));
+  return kWrongUsage;
+}
+
+}  // namespace
+}  // namespace sluice::app
+
+int main(int argc, char** argv) {
+  return sluice::app::Main(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+}

@@ -1,11 +1,11 @@
-// Strong ids: things that get confused are different types. No arithmetic, explicit conversion. Plain values.
+// Strong ids: things that get confused are different types. No arithmetic, explicit conversion.
+// Plain values.
 
 #pragma once
 
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 
 namespace sluice {
 
@@ -19,8 +19,9 @@ struct Id {
 };
 
 using RequestId = Id<struct RequestIdTag, uint64_t>;  // unique in one process; 0 is no request
-using TenantId = Id<struct TenantIdTag, uint32_t>;    // index into the key table; 0 is the anonymous tenant
-using TokenId = Id<struct TokenIdTag, int32_t>;       // index into the vocabulary
+using TenantId =
+    Id<struct TenantIdTag, uint32_t>;  // index into the key table; 0 is the anonymous tenant
+using TokenId = Id<struct TokenIdTag, int32_t>;  // index into the vocabulary
 
 struct IdHash {
   template <typename Tag, typename Rep>

@@ -1,8 +1,9 @@
 // Json: a parsed JSON text, read-only, members in document order.
 //
-// The reader of everything that arrives as JSON: request bodies, script lines. Rules (spec recipe.md §7.5): UTF-8 only,
-// no raw control characters in strings, no trailing text, numbers in double range, of duplicate keys the last value at
-// the position of the first, lone surrogate escapes read as U+FFFD. Nothing here recurses on input depth.
+// The reader of everything that arrives as JSON: request bodies, script lines. Rules (spec
+// recipe.md §7.5): UTF-8 only, no raw control characters in strings, no trailing text, numbers in
+// double range, of duplicate keys the last value at the position of the first, lone surrogate
+// escapes read as U+FFFD. Nothing here recurses on input depth.
 //
 // Thread-compatible. JsonValue is a view: it must not outlive its Json.
 
@@ -13,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/limits.h"
 #include "base/result.h"
 
 namespace sluice {
@@ -40,7 +42,8 @@ class JsonValue {
   bool is_integer() const { return is(JsonKind::kInt) || is(JsonKind::kUint); }
   bool is_number() const { return is_integer() || is(JsonKind::kDouble); }
 
-  // Each must be of its kind; AsDouble takes any number, AsInt64 a kInt, AsUint64 a kUint (above INT64_MAX).
+  // Each must be of its kind; AsDouble takes any number, AsInt64 a kInt, AsUint64 a kUint (above
+  // INT64_MAX).
   bool AsBool() const;
   int64_t AsInt64() const;
   uint64_t AsUint64() const;
@@ -51,7 +54,8 @@ class JsonValue {
   int32_t size() const;
   JsonValue Find(std::string_view key) const;  // absent unless an object with this key
 
-  // for (JsonMember m : value.members()), for (JsonValue e : value.elements()): empty for other kinds.
+  // for (JsonMember m : value.members()), for (JsonValue e : value.elements()): empty for other
+  // kinds.
   class MemberRange members() const;
   class ElementRange elements() const;
 
@@ -63,6 +67,9 @@ class JsonValue {
   friend class MemberIterator;
   friend class ElementIterator;
   JsonValue(const Json* doc, uint32_t node) : doc_(doc), node_(node) {}
+  uint64_t Payload(JsonKind expected) const;
+  void WriteScalar(class JsonWriter& writer) const;
+
   const Json* doc_ = nullptr;
   uint32_t node_ = 0;
 };
@@ -75,9 +82,9 @@ struct JsonMember {
 class Json {
  public:
   struct Limits {
-    int64_t text_bytes = int64_t{64} << 20;
-    int32_t depth = 127;               // nested containers
-    int64_t values = int64_t{4} << 20;  // nodes in the document: bounds memory at a multiple of the text
+    int64_t text_bytes = limits::kMaxJsonBytes;
+    int32_t depth = limits::kMaxJsonDepth;    // nested containers
+    int64_t values = limits::kMaxJsonValues;  // bounds memory at a multiple of the text
   };
 
   // kInvalidArgument with a message that says what is wrong and where (byte offset), never a crash.

@@ -1,10 +1,11 @@
-// JsonWriter: appends compact JSON to a string, left to right, without a tree. The only place that escapes text.
+// JsonWriter: appends compact JSON to a string, left to right, without a tree. The only place that
+// escapes text.
 //
 //   JsonWriter w(out);
 //   w.Object();  w.Key("id").String(id);  w.Key("choices").Array();  w.EndArray();  w.EndObject();
 //
-// Commas are placed by the writer. Strings must be UTF-8; an invalid byte is written as U+FFFD, so that the output is
-// always valid JSON. Thread-compatible; allocates only through `out`.
+// Commas are placed by the writer. Strings must be UTF-8; an invalid byte is written as U+FFFD, so
+// that the output is always valid JSON. Thread-compatible; allocates only through `out`.
 
 #pragma once
 

@@ -74,7 +74,8 @@ class MpscQueue {
       n_.fetch_sub(1, std::memory_order_relaxed);
       return false;
     }
-    SLUICE_CHECK(queue_.push(item.get()));  // n_ bounds it; the node pool grows if another thread lags
+    SLUICE_CHECK(
+        queue_.push(item.get()));  // n_ bounds it; the node pool grows if another thread lags
     item.release();
     return true;
   }

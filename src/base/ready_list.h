@@ -30,7 +30,8 @@ class ReadyList {
     if (Link(node)) Ring();
   }
 
-  // The two halves of Add, for who must do something between them: true if the owner has to be woken.
+  // The two halves of Add, for who must do something between them: true if the owner has to be
+  // woken.
   [[nodiscard]] bool Link(Node& node) {
     if (node.listed.exchange(true, std::memory_order_acq_rel)) return false;
     Node* head = head_.load(std::memory_order_relaxed);

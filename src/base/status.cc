@@ -5,35 +5,43 @@
 namespace sluice {
 namespace {
 
-// spec http-api.md §1 (errors, status codes) and recipe.md §7.5. The one place that maps errors to the APIs.
+// spec http-api.md §1 (errors, status codes) and recipe.md §7.5. The one place that maps errors to
+// the APIs.
 constexpr ErrorRow kRows[kNumErrorCodes] = {
     {ErrorCode::kOk, "ok", 200, "", "", ""},
-    {ErrorCode::kInvalidArgument, "invalid_argument", 400, "invalid_request_error", "invalid_request_error",
-     "invalid_request_error"},
-    {ErrorCode::kContextLength, "context_length", 400, "invalid_request_error", "context_length_exceeded",
-     "invalid_request_error"},
+    {ErrorCode::kInvalidArgument, "invalid_argument", 400, "invalid_request_error",
+     "invalid_request_error", "invalid_request_error"},
+    {ErrorCode::kContextLength, "context_length", 400, "invalid_request_error",
+     "context_length_exceeded", "invalid_request_error"},
     {ErrorCode::kUnauthenticated, "unauthenticated", 401, "authentication_error", "invalid_api_key",
      "authentication_error"},
-    {ErrorCode::kPermissionDenied, "permission_denied", 403, "permission_error", "permission_denied",
-     "permission_error"},
-    {ErrorCode::kNotFound, "not_found", 404, "invalid_request_error", "not_found", "not_found_error"},
+    {ErrorCode::kPermissionDenied, "permission_denied", 403, "permission_error",
+     "permission_denied", "permission_error"},
+    {ErrorCode::kNotFound, "not_found", 404, "invalid_request_error", "not_found",
+     "not_found_error"},
     {ErrorCode::kModelNotFound, "model_not_found", 404, "invalid_request_error", "model_not_found",
      "not_found_error"},
-    {ErrorCode::kMethodNotAllowed, "method_not_allowed", 405, "invalid_request_error", "method_not_allowed",
-     "invalid_request_error"},
+    {ErrorCode::kMethodNotAllowed, "method_not_allowed", 405, "invalid_request_error",
+     "method_not_allowed", "invalid_request_error"},
     {ErrorCode::kRequestTimeout, "request_timeout", 408, "invalid_request_error", "request_timeout",
      "timeout_error"},
-    {ErrorCode::kTooLarge, "too_large", 413, "invalid_request_error", "request_too_large", "request_too_large"},
-    {ErrorCode::kUnsupportedMedia, "unsupported_media", 415, "invalid_request_error", "unsupported_media_type",
-     "invalid_request_error"},
-    {ErrorCode::kHeaderTooLarge, "header_too_large", 431, "invalid_request_error", "header_too_large",
+    {ErrorCode::kTooLarge, "too_large", 413, "invalid_request_error", "request_too_large",
      "request_too_large"},
-    {ErrorCode::kRateLimited, "rate_limited", 429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error"},
-    {ErrorCode::kCancelled, "cancelled", 499, "invalid_request_error", "cancelled", "invalid_request_error"},
+    {ErrorCode::kUnsupportedMedia, "unsupported_media", 415, "invalid_request_error",
+     "unsupported_media_type", "invalid_request_error"},
+    {ErrorCode::kHeaderTooLarge, "header_too_large", 431, "invalid_request_error",
+     "header_too_large", "request_too_large"},
+    {ErrorCode::kRateLimited, "rate_limited", 429, "rate_limit_error", "rate_limit_exceeded",
+     "rate_limit_error"},
+    {ErrorCode::kCancelled, "cancelled", 499, "invalid_request_error", "cancelled",
+     "invalid_request_error"},
     {ErrorCode::kInternal, "internal", 500, "internal_error", "internal_error", "api_error"},
-    {ErrorCode::kUnsupported, "unsupported", 501, "invalid_request_error", "unsupported", "invalid_request_error"},
-    {ErrorCode::kOverloaded, "overloaded", 503, "overloaded_error", "overloaded", "overloaded_error"},
-    {ErrorCode::kDeadlineExceeded, "deadline_exceeded", 504, "timeout_error", "deadline_exceeded", "timeout_error"},
+    {ErrorCode::kUnsupported, "unsupported", 501, "invalid_request_error", "unsupported",
+     "invalid_request_error"},
+    {ErrorCode::kOverloaded, "overloaded", 503, "overloaded_error", "overloaded",
+     "overloaded_error"},
+    {ErrorCode::kDeadlineExceeded, "deadline_exceeded", 504, "timeout_error", "deadline_exceeded",
+     "timeout_error"},
     {ErrorCode::kCorrupt, "corrupt", 500, "internal_error", "internal_error", "api_error"},
 };
 
@@ -47,10 +55,12 @@ const ErrorRow& RowOf(ErrorCode code) {
 
 Status::Status(ErrorCode code, std::string message) {
   SLUICE_CHECK(code != ErrorCode::kOk);
-  detail_ = std::make_unique<Detail>(Detail{.code = code, .message = std::move(message), .param = {}, .api_code = {}, .retry_after = {}});
+  detail_ = std::make_unique<Detail>(Detail{
+      .code = code, .message = std::move(message), .param = {}, .api_code = {}, .retry_after = {}});
 }
 
-Status::Status(const Status& other) : detail_(other.detail_ ? std::make_unique<Detail>(*other.detail_) : nullptr) {}
+Status::Status(const Status& other)
+    : detail_(other.detail_ ? std::make_unique<Detail>(*other.detail_) : nullptr) {}
 
 Status& Status::operator=(const Status& other) {
   if (this != &other) detail_ = other.detail_ ? std::make_unique<Detail>(*other.detail_) : nullptr;
@@ -65,7 +75,8 @@ Status Status::InvalidField(std::string param, std::string message) {
 
 std::string_view Status::api_code() const {
   if (!detail_) return {};
-  return detail_->api_code.empty() ? std::string_view(RowOf(detail_->code).openai_code) : detail_->api_code;
+  return detail_->api_code.empty() ? std::string_view(RowOf(detail_->code).openai_code)
+                                   : detail_->api_code;
 }
 
 Status& Status::set_param(std::string param) {

@@ -1,5 +1,6 @@
-// Status: how something ended. OK costs one null pointer; everything else carries a code, a sentence and, for bad
-// input, the field it names. The code decides the HTTP status and the API error type by the one table in status.cc.
+// Status: how something ended. OK costs one null pointer; everything else carries a code, a
+// sentence and, for bad input, the field it names. The code decides the HTTP status and the API
+// error type by the one table in status.cc.
 //
 // Thread-compatible plain value.
 
@@ -14,27 +15,28 @@
 
 namespace sluice {
 
-// Deterministic input errors are 4xx: clients retry every 5xx, up to thirty times (spec http-api.md §10.1).
+// Deterministic input errors are 4xx: clients retry every 5xx, up to thirty times (spec http-api.md
+// §10.1).
 enum class ErrorCode : uint8_t {
   kOk,
-  kInvalidArgument,    // a field has a value that is not allowed
-  kContextLength,      // prompt plus limit exceed the model's context
-  kUnauthenticated,    // no key or an unknown one
-  kPermissionDenied,   // known, but not allowed here (Host, Origin, admin from outside)
-  kNotFound,           // no such path or object
-  kModelNotFound,      // no such model name
-  kMethodNotAllowed,   // the path exists, the method does not
-  kRequestTimeout,     // the client did not send its request in time
-  kTooLarge,           // body, decoded body or field above its limit
-  kUnsupportedMedia,   // content type or content encoding we do not read
-  kHeaderTooLarge,     // request line and headers above their limit
-  kRateLimited,        // this tenant is above its own limit
-  kCancelled,          // the client went away
-  kInternal,           // our fault; the text never leaves the process
-  kUnsupported,        // understood, but not built in
-  kOverloaded,         // a bounded queue is full or the server is draining
-  kDeadlineExceeded,   // accepted, but not finished in time
-  kCorrupt,            // stored or received bytes are not what they claim to be
+  kInvalidArgument,   // a field has a value that is not allowed
+  kContextLength,     // prompt plus limit exceed the model's context
+  kUnauthenticated,   // no key or an unknown one
+  kPermissionDenied,  // known, but not allowed here (Host, Origin, admin from outside)
+  kNotFound,          // no such path or object
+  kModelNotFound,     // no such model name
+  kMethodNotAllowed,  // the path exists, the method does not
+  kRequestTimeout,    // the client did not send its request in time
+  kTooLarge,          // body, decoded body or field above its limit
+  kUnsupportedMedia,  // content type or content encoding we do not read
+  kHeaderTooLarge,    // request line and headers above their limit
+  kRateLimited,       // this tenant is above its own limit
+  kCancelled,         // the client went away
+  kInternal,          // our fault; the text never leaves the process
+  kUnsupported,       // understood, but not built in
+  kOverloaded,        // a bounded queue is full or the server is draining
+  kDeadlineExceeded,  // accepted, but not finished in time
+  kCorrupt,           // stored or received bytes are not what they claim to be
 };
 inline constexpr int kNumErrorCodes = 19;
 
@@ -59,14 +61,20 @@ class [[nodiscard]] Status {
   Status& operator=(Status&&) noexcept = default;
 
   static Status Ok() { return Status(); }
-  static Status Invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+  static Status Invalid(std::string message) {
+    return {ErrorCode::kInvalidArgument, std::move(message)};
+  }
   // Bad input in a named field ("temperature", "messages[2].content").
   static Status InvalidField(std::string param, std::string message);
 
   bool ok() const { return detail_ == nullptr; }
   ErrorCode code() const { return detail_ ? detail_->code : ErrorCode::kOk; }
-  std::string_view message() const { return detail_ ? std::string_view(detail_->message) : std::string_view(); }
-  std::string_view param() const { return detail_ ? std::string_view(detail_->param) : std::string_view(); }
+  std::string_view message() const {
+    return detail_ ? std::string_view(detail_->message) : std::string_view();
+  }
+  std::string_view param() const {
+    return detail_ ? std::string_view(detail_->param) : std::string_view();
+  }
   // The API's error.code: the table's, unless set_api_code gave another.
   std::string_view api_code() const;
   // When a retry may succeed; zero: unknown.

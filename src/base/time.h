@@ -1,5 +1,6 @@
 // Time and Duration: int64 nanoseconds, so that every unit conversion is spelled out. Plain values.
-// Time counts from an arbitrary start (Clock::Now); WallTime from the Unix epoch, for expiry and logs only.
+// Time counts from an arbitrary start (Clock::Now); WallTime from the Unix epoch, for expiry and
+// logs only.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// The codec's door for answers: TokenEvents in, the bytes of the response body out (SSE frames or one JSON object).
-// One Answer per request; owned by the net thread. hop 10.
+// The codec's door for answers: TokenEvents in, the bytes of the response body out (SSE frames or
+// one JSON object). One Answer per request; owned by the net thread. hop 10.
 
 #pragma once
 
@@ -19,9 +19,9 @@ namespace sluice::codec {
 
 // What is decided outside: codec has no clock and no random numbers.
 struct AnswerIdentity {
-  std::string id;             // "chatcmpl-..." is made from it
+  std::string id;  // "chatcmpl-..." is made from it
   WallTime created;
-  std::string fingerprint;    // system_fingerprint
+  std::string fingerprint;  // system_fingerprint
 };
 
 class Answer {
@@ -31,24 +31,28 @@ class Answer {
   Answer(Answer&&) noexcept;
 
   // Stream: appends what the event makes visible, in one or more whole SSE frames.
-  // Non-stream: keeps it. `event` may be terminal without error; errors go through Fail.
+  // Non-stream: keeps it. `event` may be terminal without error; errors go through Fail. After
+  // kCancel the events of the choice, its terminal one with whatever status included, may still be
+  // passed: they add no text, and only the terminal one tells how much of the prompt was cached.
   enum class Next : uint8_t {
     kMore,
-    kChoiceDone,   // terminal event seen
-    kCancel,       // a stop string was found: cancel this choice; its terminal event is still to come and adds nothing
+    kChoiceDone,  // terminal event seen
+    kCancel,  // a stop string was found: cancel this choice; its terminal event is still to come
   };
   Next OnEvent(int32_t choice, const wire::TokenEvent& event, std::string& out);
 
-  // After every choice is done: the usage frame and the end mark, or the whole JSON body.
+  // After every choice is done or to be cancelled: the last finish frame, the usage frame and the
+  // end mark, or the whole JSON body.
   void Finish(std::string& out);
 
   // While no token has come: a form that this API's clients count as a sign of life.
   void Heartbeat(std::string& out);
 
-  // Stream: an error frame that the SDKs raise, and what ends the stream. Non-stream: the error body.
+  // Stream: an error frame that the SDKs raise, and what ends the stream. Non-stream: the error
+  // body.
   void Fail(const Status& status, std::string_view request_id, std::string& out);
 
-  // Sum over choices so far; the prompt counts once.
+  // Sum over choices so far; the prompt counts once, its cached part as the first choice found it.
   wire::Usage usage() const;
 
   const AnswerSpec& spec() const;

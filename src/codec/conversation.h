@@ -1,5 +1,5 @@
-// Conversation: what a request means, whatever API it came through. N dialects decode into it, M model formats render
-// it; neither knows the other. Plain data.
+// Conversation: what a request means, whatever API it came through. N dialects decode into it, M
+// model formats render it; neither knows the other. Plain data.
 
 #pragma once
 
@@ -28,6 +28,7 @@ struct Message {
   std::vector<ToolCall> calls;           // assistant only
   std::string tool_call_id;              // tool only
   bool is_prefix = false;                // assistant, last message: the answer continues it
+  bool is_developer = false;  // kSystem written as `developer`: the newest word of a user's side
 };
 
 struct Tool {
@@ -45,7 +46,7 @@ struct Conversation {
   std::vector<Message> messages;
   std::vector<Tool> tools;  // offered to the model: empty when the choice is none
   ToolChoice tool_choice = ToolChoice::kAuto;
-  std::string named_tool;   // kNamed
+  std::string named_tool;  // kNamed
   bool parallel_tool_calls = true;
   bool thinking = true;
   int32_t effort = 75;  // 1-100 (spec recipe.md §3.6)
@@ -53,13 +54,19 @@ struct Conversation {
   std::string response_schema;  // JSON schema or regex text
 };
 
+// Where the model's output begins (spec recipe.md §8.2): a new text drops its leading line feeds,
+// one that continues a prefix keeps them.
+enum class OutputStart : uint8_t { kReasoning, kReasoningContinued, kContent, kContentContinued };
+
 // What the client wants of the answer besides tokens.
 struct AnswerSpec {
   std::string model;  // as asked; echoed in the body
   bool thinking = true;
+  OutputStart start = OutputStart::kReasoning;
   bool stream = false;
   bool include_usage = false;  // a usage chunk at the end of the stream
   int32_t n_choices = 1;       // 1-16
+  int32_t n_prompt = 0;        // tokens of the prompt; the usage until the service has told its own
   bool logprobs = false;
   int32_t n_top_logprobs = 0;
   std::vector<std::string> stops;  // <= 16, none empty; apply to visible content only
@@ -70,9 +77,9 @@ struct DecodedRequest {
   Conversation conversation;
   AnswerSpec answer;
   wire::SamplingParams sampling;
-  std::optional<int32_t> n_max_asked;   // tokens; the default depends on thinking and context
-  std::vector<std::string> ignored_fields;  // top-level names we do not know, in order, bounded
-  std::string user;                     // affinity and metering only
+  std::optional<int32_t> n_max_asked;       // tokens; the default depends on thinking and context
+  std::vector<std::string> ignored_fields;  // unknown names, bounded, fit for a header
+  std::string user;                         // affinity and metering only
 };
 
 }  // namespace sluice::codec

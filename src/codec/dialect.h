@@ -1,5 +1,5 @@
-// The codec's door for requests: HTTP body in, GenerateRequest out. Pure functions without I/O or clock; they run on
-// the prep pool. Errors are what the client gets, with the field they name.
+// The codec's door for requests: HTTP body in, GenerateRequest out. Pure functions without I/O or
+// clock; they run on the prep pool. Errors are what the client gets, with the field they name.
 
 #pragma once
 
@@ -22,6 +22,7 @@ struct ModelCard {
   std::vector<std::string> aliases;  // other accepted names, compared exactly
   int32_t n_context = 1'048'576;     // tokens
   int32_t n_output_max = 393'216;    // tokens, upper bound of every output limit
+  int32_t n_vocabulary = 256;        // ids a client may name (logit_bias); here one token per byte
 };
 
 struct PrepareContext {
@@ -34,19 +35,21 @@ struct PrepareContext {
 struct Prepared {
   AnswerSpec answer;
   wire::GenerateRequest generate;           // id, tenant and deadline are left to the caller
-  std::vector<std::string> ignored_fields;  // for the response header
+  std::vector<std::string> ignored_fields;  // for a header: unknown, or not enforced by this build
 };
 
 // One API surface.
 struct Dialect {
-  const char* name;                     // "chat": script conditions, metrics labels
-  std::span<const char* const> paths;   // POST
+  const char* name;                    // "chat": script conditions, metrics labels
+  std::span<const char* const> paths;  // POST
   Result<DecodedRequest> (*decode)(std::string_view body, const PrepareContext& context);
   std::string (*error_body)(const Status& status, std::string_view request_id);  // JSON text
 };
 std::span<const Dialect> Dialects();
 
 // hop 2: Decode, Render, choose the script line. First failure in the order of spec recipe.md §6.1.
-Result<Prepared> Prepare(const Dialect& dialect, std::string_view body, const PrepareContext& context);
+Result<Prepared> Prepare(const Dialect& dialect,
+                         std::string_view body,
+                         const PrepareContext& context);
 
 }  // namespace sluice::codec

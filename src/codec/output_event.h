@@ -1,5 +1,6 @@
-// OutputEvent: a piece of the model's answer as text, whatever model format it came in and whatever API it leaves
-// through. An output lexer makes them, a dialect's encoder writes them. The views live until the call returns.
+// OutputEvent: a piece of the model's answer as text, whatever model format it came in and whatever
+// API it leaves through. An output lexer makes them, a dialect's encoder writes them. The views
+// live until the call returns.
 
 #pragma once
 
@@ -12,7 +13,8 @@
 
 namespace sluice::codec {
 
-// One visible token with its log probability; `text` is its bytes, which need not be UTF-8 by themselves.
+// One visible token with its log probability; `text` is its bytes, which need not be UTF-8 by
+// themselves.
 struct TokenText {
   std::string_view text;
   float logprob;

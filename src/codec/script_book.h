@@ -1,7 +1,8 @@
-// ScriptBook: a script file (spec script-format.md), which replaces the model by a list of raw outputs.
+// ScriptBook: a script file (spec script-format.md), which replaces the model by a list of raw
+// outputs.
 //
-// A line is chosen in request preparation, while messages and tools are still at hand; from then on it travels as ids
-// with the request. Thread-safe: uses are counted atomically.
+// A line is chosen in request preparation, while messages and tools are still at hand; from then on
+// it travels as ids with the request. Thread-safe: uses are counted atomically.
 
 #pragma once
 
@@ -24,8 +25,10 @@ class ScriptBook {
   ScriptBook(ScriptBook&&) noexcept;
   ~ScriptBook();
 
-  // Takes the first line with uses left whose conditions hold, fitted to the request; SCRIPT EXHAUSTED if none.
-  std::unique_ptr<const wire::ScriptPlay> Choose(std::string_view api, const DecodedRequest& request);
+  // Takes the first line with uses left whose conditions hold, fitted to the request; SCRIPT
+  // EXHAUSTED if none. `api`: the dialect's name. With n > 1 one line serves all choices.
+  std::shared_ptr<const wire::ScriptPlay> Choose(std::string_view api,
+                                                 const DecodedRequest& request);
 
  private:
   struct Lines;

@@ -42,7 +42,9 @@ bool IsTenantName(std::string_view name) {
          });
 }
 
-std::array<std::byte, 32> DigestOf(std::string_view key) { return Sha256(std::as_bytes(std::span(key))); }
+std::array<std::byte, 32> DigestOf(std::string_view key) {
+  return Sha256(std::as_bytes(std::span(key)));
+}
 
 }  // namespace
 
@@ -50,12 +52,14 @@ Result<Accounts::KeyLine> Accounts::ParseLine(std::string_view line, int n_line)
   std::string_view tenant = NextWord(line);
   std::string_view key = NextWord(line);
   if (!IsTenantName(tenant)) {
-    return Status::Invalid(fmt::format("key file line {}: the tenant must be 1 to {} of A-Z a-z 0-9 - _ .", n_line,
-                                       limits::kMaxTenantNameBytes));
+    return Status::Invalid(
+        fmt::format("key file line {}: the tenant must be 1 to {} of A-Z a-z 0-9 - _ .", n_line,
+                    limits::kMaxTenantNameBytes));
   }
   if (key.empty() || key.size() > limits::kMaxApiKeyBytes) {
     return Status::Invalid(
-        fmt::format("key file line {}: a key of 1 to {} bytes must follow the tenant", n_line, limits::kMaxApiKeyBytes));
+        fmt::format("key file line {}: a key of 1 to {} bytes must follow the tenant", n_line,
+                    limits::kMaxApiKeyBytes));
   }
   KeyLine parsed{.digest = DigestOf(key), .tenant = std::string(tenant), .limits = {}};
   for (std::string_view word = NextWord(line); !word.empty(); word = NextWord(line)) {
@@ -68,20 +72,23 @@ Result<Accounts::KeyLine> Accounts::ParseLine(std::string_view line, int n_line)
     } else {
       // The word is not shown: a mistyped line may hold a key.
       return Status::Invalid(fmt::format(
-          "key file line {}: behind the key only concurrent=N and tokens-per-minute=N with N >= 1 are allowed", n_line));
+          "key file line {}: behind the key only concurrent=N and tokens-per-minute=N with N >= 1 are allowed",
+          n_line));
     }
   }
   return parsed;
 }
 
 TenantId Accounts::TenantOf(const std::string& name) {
-  auto [it, is_new] = tenants_.try_emplace(name, TenantId(static_cast<uint32_t>(tenants_.size() + 1)));
+  auto [it, is_new] =
+      tenants_.try_emplace(name, TenantId(static_cast<uint32_t>(tenants_.size() + 1)));
   return it->second;
 }
 
 Status Accounts::Load(std::string_view api_key, std::string_view key_file) {
   std::vector<KeyLine> lines;
-  if (!api_key.empty()) lines.push_back({.digest = DigestOf(api_key), .tenant = "default", .limits = {}});
+  if (!api_key.empty())
+    lines.push_back({.digest = DigestOf(api_key), .tenant = "default", .limits = {}});
   int n_line = 0;
   while (!key_file.empty()) {
     std::string_view line = key_file.substr(0, key_file.find('\n'));
@@ -98,7 +105,8 @@ Status Accounts::Load(std::string_view api_key, std::string_view key_file) {
   std::set<Digest> seen;
   for (const KeyLine& line : lines) {
     if (!seen.insert(line.digest).second) {
-      return Status::Invalid(fmt::format("key file: a key of tenant {} appears twice", line.tenant));
+      return Status::Invalid(
+          fmt::format("key file: a key of tenant {} appears twice", line.tenant));
     }
   }
 
@@ -114,7 +122,9 @@ Status Accounts::Load(std::string_view api_key, std::string_view key_file) {
     account->limits = line.limits;
     account->listed = true;
   }
-  std::erase_if(accounts_, [](const auto& item) { return !item.second->listed && item.second->n_running == 0; });
+  std::erase_if(accounts_, [](const auto& item) {
+    return !item.second->listed && item.second->n_running == 0;
+  });
   n_listed_ = static_cast<int64_t>(lines.size());
   return Status::Ok();
 }
@@ -129,7 +139,8 @@ Result<Account*> Accounts::Authenticate(std::string_view key) {
   }
   if (found == nullptr || key.empty()) {
     return Status(ErrorCode::kUnauthenticated,
-                  key.empty() ? "no API key given: send it as \"Authorization: Bearer KEY\"" : "the API key is not known");
+                  key.empty() ? "no API key given: send it as \"Authorization: Bearer KEY\""
+                              : "the API key is not known");
   }
   return found;
 }
@@ -137,8 +148,9 @@ Result<Account*> Accounts::Authenticate(std::string_view key) {
 Status Accounts::Admit(Account& account, Time now) {
   const KeyLimits& limits = account.limits;
   if (limits.n_concurrent > 0 && account.n_running >= limits.n_concurrent) {
-    Status status(ErrorCode::kRateLimited,
-                  fmt::format("this key already has {} requests running, its limit", limits.n_concurrent));
+    Status status(
+        ErrorCode::kRateLimited,
+        fmt::format("this key already has {} requests running, its limit", limits.n_concurrent));
     status.set_retry_after(Duration::Seconds(1));
     return status;
   }
@@ -149,8 +161,9 @@ Status Accounts::Admit(Account& account, Time now) {
         std::min(account.n_tokens_left + refill, static_cast<double>(limits.tokens_per_minute));
     account.refilled = now;
     if (account.n_tokens_left <= 0) {
-      Status status(ErrorCode::kRateLimited,
-                    fmt::format("this key has used its {} tokens per minute", limits.tokens_per_minute));
+      Status status(
+          ErrorCode::kRateLimited,
+          fmt::format("this key has used its {} tokens per minute", limits.tokens_per_minute));
       double wait_s = (1.0 - account.n_tokens_left) / per_second;
       status.set_retry_after(Duration::Millis(static_cast<int64_t>(wait_s * 1e3) + 1));
       return status;

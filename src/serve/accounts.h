@@ -1,8 +1,9 @@
-// Accounts: who may use the server and how much. A key names its tenant; each key has its own limits.
+// Accounts: who may use the server and how much. A key names its tenant; each key has its own
+// limits.
 //
 // Key file, one key a line:   TENANT KEY [concurrent=N] [tokens-per-minute=N]
-// Empty lines and lines beginning with # are skipped. No key at all: everybody is the anonymous tenant.
-// Keys are kept and compared as SHA-256 digests in constant time. Owned by the net thread.
+// Empty lines and lines beginning with # are skipped. No key at all: everybody is the anonymous
+// tenant. Keys are kept and compared as SHA-256 digests in constant time. Owned by the net thread.
 
 #pragma once
 
@@ -21,8 +22,9 @@
 namespace sluice::serve {
 
 struct KeyLimits {
-  int32_t n_concurrent = 0;       // requests in flight; 0: no limit
-  int64_t tokens_per_minute = 0;  // prompt and completion; 0: no limit. Up to one minute's worth may be used at once.
+  int32_t n_concurrent = 0;  // requests in flight; 0: no limit
+  int64_t tokens_per_minute =
+      0;  // prompt and completion; 0: no limit. Up to one minute's worth may be used at once.
 };
 
 // One key's use. Stays while a request holds it, also when a reload removed the key.
@@ -48,7 +50,8 @@ class Accounts {
 
   // Takes a place, or says kRateLimited with the time after which a retry may succeed.
   Status Admit(Account& account, Time now);
-  // Gives the place back and charges prompt and completion: the next request pays if this one overdrew.
+  // Gives the place back and charges prompt and completion: the next request pays if this one
+  // overdrew.
   void Finish(Account& account, int64_t n_tokens);
 
  private:

@@ -31,8 +31,9 @@ TEST(Accounts, AKeyNamesItsTenantAndOthersAreRefused) {
 }
 
 TEST(Accounts, BadLinesNameTheLineAndNeverTheKey) {
-  for (std::string_view file : {"alice", "al/ice secret-key", "alice secret-key concurrent=0", "alice secret-key x=1",
-                                "alice secret-key concurrent=99999999999", "alice secret-key tokens-per-minute=-1"}) {
+  for (std::string_view file :
+       {"alice", "al/ice secret-key", "alice secret-key concurrent=0", "alice secret-key x=1",
+        "alice secret-key concurrent=99999999999", "alice secret-key tokens-per-minute=-1"}) {
     Accounts accounts;
     Status status = accounts.Load("", "# head\n" + std::string(file));
     ASSERT_FALSE(status.ok()) << file;

@@ -12,15 +12,18 @@ namespace {
 
 // Output grows by this much at a time, so that a bomb is noticed one step beyond the limit.
 constexpr size_t kStepBytes = 256 * 1024;
-// Largest zstd window: 2^27 is what decoders must support (RFC 8878 recommends 8 MiB); bounds its memory.
+// Largest zstd window: 2^27 is what decoders must support (RFC 8878 recommends 8 MiB); bounds its
+// memory.
 constexpr int kMaxWindowLog = 27;
 
 Status TooLarge(int64_t max_bytes) {
-  return Status(ErrorCode::kTooLarge, fmt::format("the decoded request body exceeds {} bytes", max_bytes));
+  return Status(ErrorCode::kTooLarge,
+                fmt::format("the decoded request body exceeds {} bytes", max_bytes));
 }
 
 Status Broken(std::string_view encoding) {
-  return Status::InvalidField("Content-Encoding", fmt::format("the request body is not valid {} data", encoding));
+  return Status::InvalidField("Content-Encoding",
+                              fmt::format("the request body is not valid {} data", encoding));
 }
 
 // Makes room for one more step, or refuses when even one byte more is too much.
@@ -92,7 +95,9 @@ bool CanDecode(std::string_view encoding) {
   return encoding == "gzip" || encoding == "x-gzip" || encoding == "deflate" || encoding == "zstd";
 }
 
-Result<std::string> DecodeBody(std::string_view encoding, std::string_view body, int64_t max_bytes) {
+Result<std::string> DecodeBody(std::string_view encoding,
+                               std::string_view body,
+                               int64_t max_bytes) {
   if (body.empty()) return Broken(encoding);
   return encoding == "zstd" ? Unzstd(body, max_bytes) : Inflate(encoding, body, max_bytes);
 }

@@ -10,7 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   constexpr int64_t kLimit = 1 << 16;
   std::string_view body(reinterpret_cast<const char*>(data + 1), size - 1);
-  sluice::Result<std::string> decoded = sluice::serve::DecodeBody(data[0] % 2 == 0 ? "zstd" : "gzip", body, kLimit);
+  sluice::Result<std::string> decoded =
+      sluice::serve::DecodeBody(data[0] % 2 == 0 ? "zstd" : "gzip", body, kLimit);
   if (decoded) SLUICE_CHECK(static_cast<int64_t>(decoded->size()) <= kLimit);
   return 0;
 }

@@ -47,9 +47,11 @@ TEST_P(Body, DecodesWhatWasEncoded) {
 
 TEST_P(Body, LimitIsExactAndStopsABomb) {
   constexpr int64_t kLimit = 1 << 20;
-  EXPECT_TRUE(DecodeBody(GetParam(), Encoded(GetParam(), std::string(kLimit, 'x')), kLimit).has_value());
+  EXPECT_TRUE(
+      DecodeBody(GetParam(), Encoded(GetParam(), std::string(kLimit, 'x')), kLimit).has_value());
   for (int64_t n : {kLimit + 1, int64_t{100} << 20}) {
-    Result<std::string> got = DecodeBody(GetParam(), Encoded(GetParam(), std::string(n, 'x')), kLimit);
+    Result<std::string> got =
+        DecodeBody(GetParam(), Encoded(GetParam(), std::string(n, 'x')), kLimit);
     ASSERT_FALSE(got.has_value());
     EXPECT_EQ(got.error().code(), ErrorCode::kTooLarge);
   }
@@ -57,8 +59,8 @@ TEST_P(Body, LimitIsExactAndStopsABomb) {
 
 TEST_P(Body, BrokenDataIsTheClientsFault) {
   std::string good = Encoded(GetParam(), "some text that is long enough to be worth it, some text");
-  for (std::string bad : {std::string(), std::string("x"), good.substr(0, good.size() - 1), good + "x",
-                          std::string(good).replace(8, 4, "\xff\xff\xff\xff")}) {
+  for (std::string bad : {std::string(), std::string("x"), good.substr(0, good.size() - 1),
+                          good + "x", std::string(good).replace(8, 4, "\xff\xff\xff\xff")}) {
     Result<std::string> got = DecodeBody(GetParam(), bad, 1 << 20);
     ASSERT_FALSE(got.has_value());
     EXPECT_EQ(got.error().code(), ErrorCode::kInvalidArgument);

@@ -17,16 +17,24 @@ namespace {
 
 // How long a refused client may go on sending, so that it reads the refusal instead of a reset.
 constexpr Duration kLingerTime = Duration::Seconds(5);
-// Each started piece of this size must arrive within body_timeout: bounds how long a slow sender can hold memory.
+// Each started piece of this size must arrive within body_timeout: bounds how long a slow sender
+// can hold memory.
 constexpr int64_t kBodyPaceBytes = kMiB;
-// How often to ask for a peer whose end cannot be watched for, because it has sent more than it should.
+// How often to ask for a peer whose end cannot be watched for, because it has sent more than it
+// should.
 constexpr Duration kPeerCheckPeriod = Duration::Millis(250);
 
-// The host of "host", "host:port", "[v6]:port", lower case.
+// The host of "host", "host:port", "[v6]:port", lower case; empty if it is none of them.
 std::string HostOf(std::string_view authority) {
   size_t end = authority.starts_with('[') ? authority.find(']') + 1 : authority.find(':');
-  std::string host(authority.substr(0, std::min(end, authority.size())));
-  std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
+  end = std::min(end, authority.size());
+  std::string_view port = authority.substr(end);
+  bool is_port = port.empty() ||
+                 (port.starts_with(':') && port.find_first_not_of("0123456789", 1) == port.npos);
+  if (!is_port) return {};
+  std::string host(authority.substr(0, end));
+  std::transform(host.begin(), host.end(), host.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   return host;
 }
 
@@ -40,7 +48,9 @@ std::string_view Short(std::string_view text) { return text.substr(0, 80); }
 }  // namespace
 
 Connection::Connection(Net& net, TcpSocket socket, const From& from)
-    : net_(net), from_(from), stream_(std::move(socket), from.port == Port::kPublic ? net.tls.get() : nullptr, wake_) {}
+    : net_(net),
+      from_(from),
+      stream_(std::move(socket), from.port == Port::kPublic ? net.tls.get() : nullptr, wake_) {}
 
 void Connection::Start(std::list<std::unique_ptr<Connection>>::iterator self) {
   self_ = self;
@@ -53,11 +63,16 @@ Detached Connection::Run() {
   bool again = co_await HandshakeDone();
   while (again) {
     again = co_await ServeOne();
+    if (!again || inbox_.empty()) continue;
+    // Pipelined: the others take their turn before the next request of this one.
+    net_.ready.Add(*this);
+    co_await wake_;
   }
   stream_.Close();
   is_idle_ = false;
   wake_at_ = Time::Max();
-  // Whoever may still call back holds a pointer to us: pending socket operations and the ready list.
+  // Whoever may still call back holds a pointer to us: pending socket operations and the ready
+  // list.
   while (!stream_.idle() || listed.load(std::memory_order_acquire)) {
     co_await wake_;
   }
@@ -81,8 +96,11 @@ Async<bool> Connection::AwaitFirstByte() {
   is_idle_ = true;
   while (inbox_.empty()) {
     Io io = stream_.Read(inbox_, net_.scratch);
-    if (io == Io::kClosed || net_.draining) co_return false;
+    if (io == Io::kClosed) co_return false;
     if (io == Io::kOk) break;
+    // Draining: a connection that was kept alive ends; a new one may ask once, be it only whether
+    // we are ready.
+    if (net_.stopping || (net_.draining && has_served_)) co_return false;
     std::string().swap(inbox_);
     co_await wake_;
     if (net_.Now() >= wake_at_) co_return false;
@@ -108,7 +126,8 @@ Async<bool> Connection::ServeOne() {
   if (end == ReadEnd::kRefused) {
     again = co_await Refuse(*request, match, refusal);
   } else if (end == ReadEnd::kDone && request->head().method == "OPTIONS") {
-    Response response{.status = 204, .content_type = {}, .body = {}, .headers = {{"Allow", match.allow}}};
+    Response response{
+        .status = 204, .content_type = {}, .body = {}, .headers = {{"Allow", match.allow}}};
     again = co_await Respond(*request, std::move(response));
   } else if (end == ReadEnd::kDone && match.route->handler == Handler::kGenerate) {
     Generation generation(*this, *request, *match.dialect, *account_);
@@ -118,10 +137,13 @@ Async<bool> Connection::ServeOne() {
     again = co_await Respond(*request, std::move(response));
   }
   Uncharge(*request);
+  has_served_ = true;
   co_return again;
 }
 
-Async<Connection::ReadEnd> Connection::ReadRequest(HttpRequest& request, RouteMatch& match, Status& refusal) {
+Async<Connection::ReadEnd> Connection::ReadRequest(HttpRequest& request,
+                                                   RouteMatch& match,
+                                                   Status& refusal) {
   ReadEnd end = co_await ReadUntil(request, /*head_only=*/true, refusal);
   if (end != ReadEnd::kDone) co_return end;
   const RequestHead& head = request.head();
@@ -143,12 +165,15 @@ Async<Connection::ReadEnd> Connection::ReadRequest(HttpRequest& request, RouteMa
   co_return ReadEnd::kDone;
 }
 
-Async<Connection::ReadEnd> Connection::ReadUntil(HttpRequest& request, bool head_only, Status& refusal) {
+Async<Connection::ReadEnd> Connection::ReadUntil(HttpRequest& request,
+                                                 bool head_only,
+                                                 Status& refusal) {
   const ServeOptions& options = net_.options;
   while (true) {
     Result<size_t> n_taken = request.parser.Feed(inbox_);
     if (!n_taken) {
       refusal = std::move(n_taken.error());
+      request.is_broken = true;
       co_return ReadEnd::kRefused;
     }
     inbox_.erase(0, *n_taken);
@@ -158,7 +183,8 @@ Async<Connection::ReadEnd> Connection::ReadUntil(HttpRequest& request, bool head
     if (*n_taken > 0 && !inbox_.empty()) continue;
 
     Duration allowed = options.header_timeout;
-    if (!head_only) allowed = allowed + options.body_timeout * (1 + request.parser.body_size() / kBodyPaceBytes);
+    if (!head_only)
+      allowed = allowed + options.body_timeout * (1 + request.parser.body_size() / kBodyPaceBytes);
     wake_at_ = request.started + allowed;
     Io io = stream_.Read(inbox_, net_.scratch);
     while (io == Io::kWait) {
@@ -196,17 +222,20 @@ Status Connection::Check(const HttpRequest& request, const RouteMatch& match) {
   const RequestHead& head = request.head();
   SLUICE_TRY(CheckOrigin(head));
   if (match.allow.empty()) {
-    return Status(ErrorCode::kNotFound, fmt::format("no such path: {} {}", Short(head.method), Short(head.path)));
+    return Status(ErrorCode::kNotFound,
+                  fmt::format("no such path: {} {}", Short(head.method), Short(head.path)));
   }
   if (head.method == "OPTIONS") return Status::Ok();
   if (match.route == nullptr) {
-    return Status(ErrorCode::kMethodNotAllowed,
-                  fmt::format("method {} is not allowed here; allowed: {}", Short(head.method), match.allow));
+    return Status(
+        ErrorCode::kMethodNotAllowed,
+        fmt::format("method {} is not allowed here; allowed: {}", Short(head.method), match.allow));
   }
   bool needs_key = match.route->access == Access::kKey ||
                    (match.route->access == Access::kKeyOrLoopback && !from_.is_loopback);
   if (needs_key) {
-    Result<Account*> account = net_.accounts.Authenticate(head.bearer.empty() ? head.api_key : head.bearer);
+    Result<Account*> account =
+        net_.accounts.Authenticate(head.bearer.empty() ? head.api_key : head.bearer);
     if (!account) {
       metrics::Add(metrics::kAuthFailures);
       return std::move(account.error());
@@ -216,7 +245,8 @@ Status Connection::Check(const HttpRequest& request, const RouteMatch& match) {
   return CheckBody(head, match.route->handler == Handler::kGenerate);
 }
 
-// DNS rebinding and cross-site requests reach a loopback server through the user's browser, which says whom it meant.
+// DNS rebinding and cross-site requests reach a loopback server through the user's browser, which
+// says whom it meant.
 Status Connection::CheckOrigin(const RequestHead& head) const {
   const std::vector<std::string>& allowed = net_.options.allowed_hosts;
   bool checks = from_.port == Port::kAdmin || IsLoopbackName(net_.options.host) || !allowed.empty();
@@ -225,47 +255,58 @@ Status Connection::CheckOrigin(const RequestHead& head) const {
     return IsLoopbackName(host) || host == net_.options.host ||
            std::find(allowed.begin(), allowed.end(), host) != allowed.end();
   };
-  if (!checks || std::find(allowed.begin(), allowed.end(), "*") != allowed.end()) return Status::Ok();
+  if (!checks || std::find(allowed.begin(), allowed.end(), "*") != allowed.end())
+    return Status::Ok();
   if (!head.host.empty() && !is_allowed(head.host)) {
-    return Status(ErrorCode::kPermissionDenied,
-                  fmt::format("Host {} is not served here; --allowed-host adds names", Short(head.host)));
+    return Status(
+        ErrorCode::kPermissionDenied,
+        fmt::format("Host {} is not served here; --allowed-host adds names", Short(head.host)));
   }
   if (head.origin.empty()) return Status::Ok();
   size_t authority = head.origin.find("://");
-  if (authority == std::string::npos || !is_allowed(std::string_view(head.origin).substr(authority + 3))) {
+  if (authority == std::string::npos ||
+      !is_allowed(std::string_view(head.origin).substr(authority + 3))) {
     return Status(ErrorCode::kPermissionDenied,
-                  fmt::format("Origin {} is not allowed here; --allowed-host adds names", Short(head.origin)));
+                  fmt::format("Origin {} is not allowed here; --allowed-host adds names",
+                              Short(head.origin)));
   }
   return Status::Ok();
 }
 
 Status Connection::CheckBody(const RequestHead& head, bool wants_json) const {
   if (wants_json && head.content_type != "application/json") {
-    return Status(ErrorCode::kUnsupportedMedia, fmt::format("Content-Type must be application/json, not {}",
-                                                            head.content_type.empty() ? "absent" : Short(head.content_type)))
+    return Status(ErrorCode::kUnsupportedMedia,
+                  fmt::format("Content-Type must be application/json, not {}",
+                              head.content_type.empty() ? "absent" : Short(head.content_type)))
         .set_param("Content-Type");
   }
   if (!head.content_encoding.empty() && !CanDecode(head.content_encoding)) {
-    return Status(ErrorCode::kUnsupportedMedia, fmt::format("Content-Encoding {} is not one of gzip, deflate, zstd",
-                                                            Short(head.content_encoding)))
+    return Status(ErrorCode::kUnsupportedMedia,
+                  fmt::format("Content-Encoding {} is not one of gzip, deflate, zstd",
+                              Short(head.content_encoding)))
         .set_param("Content-Encoding");
   }
   return Status::Ok();
 }
 
-Async<bool> Connection::Refuse(HttpRequest& request, const RouteMatch& match, const Status& status) {
-  const codec::Dialect& dialect = match.dialect != nullptr ? *match.dialect : codec::Dialects().front();
+Async<bool> Connection::Refuse(HttpRequest& request,
+                               const RouteMatch& match,
+                               const Status& status) {
+  const codec::Dialect& dialect =
+      match.dialect != nullptr ? *match.dialect : codec::Dialects().front();
   Response response = ErrorResponse(status, dialect, request.id);
-  if (status.code() == ErrorCode::kMethodNotAllowed) response.headers.emplace_back("Allow", match.allow);
+  if (status.code() == ErrorCode::kMethodNotAllowed)
+    response.headers.emplace_back("Allow", match.allow);
   // What is left of the request is unknown or unwanted, so the connection cannot go on behind it.
-  bool body_is_unread = !request.parser.head_done() || !request.parser.done();
-  if (body_is_unread) request.keep_alive = false;
+  bool is_last = request.is_broken || !request.parser.done();
+  if (is_last) request.keep_alive = false;
   bool again = co_await Respond(request, std::move(response));
-  if (body_is_unread) co_await Linger();
-  co_return again && !body_is_unread;
+  if (is_last) co_await Linger();
+  co_return again;
 }
 
-// Reads and drops what still comes: closing at once would reset the connection and could take the answer with it.
+// Reads and drops what still comes: closing at once would reset the connection and could take the
+// answer with it.
 Async<bool> Connection::Linger() {
   stream_.CloseWrite();
   wake_at_ = net_.Now() + kLingerTime;
@@ -303,7 +344,7 @@ Async<bool> Connection::Respond(HttpRequest& request, Response response) {
   if (!is_head) bytes += response.body;
   CountResponse(response.status);
   bool sent = co_await Send(bytes);
-  co_return sent && line.keep_alive;
+  co_return sent&& line.keep_alive;
 }
 
 Async<bool> Connection::Send(std::string_view bytes) {
@@ -329,7 +370,8 @@ Async<bool> Connection::Send(std::string_view bytes) {
 
 void Connection::CountResponse(int32_t status) {
   using metrics::StatusClass;
-  constexpr StatusClass kClasses[] = {StatusClass::k2xx, StatusClass::k3xx, StatusClass::k4xx, StatusClass::k5xx};
+  constexpr StatusClass kClasses[] = {StatusClass::k2xx, StatusClass::k3xx, StatusClass::k4xx,
+                                      StatusClass::k5xx};
   metrics::Add(metrics::kHttpRequests, route_label_, kClasses[status / 100 - 2]);
 }
 

@@ -25,11 +25,12 @@ struct HttpRequest {
   explicit HttpRequest(const RequestParser::Limits& limits) : parser(limits) {}
 
   RequestParser parser;
-  std::string id;   // x-request-id
+  std::string id;  // x-request-id
   std::string body;
-  Time started;     // first byte
-  Duration read;    // first byte to last
+  Time started;   // first byte
+  Duration read;  // first byte to last
   bool keep_alive = true;
+  bool is_broken = false;     // where it ends is unknown: nothing behind it can be read
   int64_t charged_bytes = 0;  // to Net::buffered_bytes
 
   const RequestHead& head() const { return parser.head(); }
@@ -53,7 +54,7 @@ class Connection : public ReadyList::Node {
   // Between requests: may be closed at any time.
   bool is_idle() const { return is_idle_; }
 
-  // For Generation: -----------------------------------------------------------------------------
+  // What follows is for Generation.
 
   Net& net() { return net_; }
   Signal& wake() { return wake_; }
@@ -61,7 +62,8 @@ class Connection : public ReadyList::Node {
 
   // Sends all of `bytes`. False: the peer is gone or does not read.
   Async<bool> Send(std::string_view bytes);
-  // Whether the peer has closed, as far as can be seen without reading; if not, its end will wake the connection.
+  // Whether the peer has closed, as far as can be seen without reading; if not, its end will wake
+  // the connection.
   bool PeerIsGone();
   Async<bool> Respond(HttpRequest& request, Response response);
   // Counts one response of the request being served.
@@ -89,9 +91,10 @@ class Connection : public ReadyList::Node {
   const From from_;
   Signal wake_;
   Stream stream_;
-  std::string inbox_;          // received, not yet parsed
+  std::string inbox_;  // received, not yet parsed
   Time wake_at_ = Time::Max();
   bool is_idle_ = true;
+  bool has_served_ = false;  // a request, whatever its answer
   std::list<std::unique_ptr<Connection>>::iterator self_;
   // Of the request being served.
   Account* account_ = nullptr;

@@ -1,8 +1,9 @@
-// Generation: one request that asks for tokens, from its body to the last byte of the answer: prepare (hop 2, on the
-// prep pool), submit (hop 3), loop over token events, time and disconnect, encode (hop 10).
+// Generation: one request that asks for tokens, from its body to the last byte of the answer:
+// prepare (hop 2, on the prep pool), submit (hop 3), loop over token events, time and disconnect,
+// encode (hop 10).
 //
-// n choices are n requests to the service, each with its own queue: they are cancelled and held back one by one.
-// Owned by the net thread; lives inside Connection::ServeOne.
+// n choices are n requests to the service, each with its own queue: they are cancelled and held
+// back one by one. Owned by the net thread; lives inside Connection::ServeOne.
 
 #pragma once
 
@@ -23,7 +24,10 @@ namespace sluice::serve {
 
 class Generation {
  public:
-  Generation(Connection& connection, HttpRequest& request, const codec::Dialect& dialect, Account& account);
+  Generation(Connection& connection,
+             HttpRequest& request,
+             const codec::Dialect& dialect,
+             Account& account);
   ~Generation();
   Generation(const Generation&) = delete;
 
@@ -56,11 +60,12 @@ class Generation {
 
   Status Admit();
   Async<Status> Prepare();
+  Status Took(Result<codec::Prepared> result, Duration spent);
   Status SubmitAll();
   Async<bool> Answer();
   Status DrainEvents(std::string& out);
   Status Take(Choice& choice, int32_t index, std::string& out);
-  void CountTokens(Time now);
+  void CountTokens();
   bool AllAnswered() const;
   bool Disconnected();
   Headers AnswerHeaders() const;
@@ -82,14 +87,15 @@ class Generation {
   const codec::Dialect& dialect_;
   Account& account_;
   std::list<Generation*>::iterator self_;
-  Time started_;            // the whole request read
-  Time sent_at_;            // last time anything went to the client
+  Time started_;  // the whole request read
+  Time sent_at_;  // last time anything went to the client
   Time first_token_;
-  Time last_event_;         // with tokens
+  Time last_event_;  // with tokens
+  Time drained_at_;  // when events were last looked for
   std::optional<codec::Prepared> prepared_;
   std::optional<codec::Answer> answer_;
   std::vector<Choice> choices_;
-  size_t next_choice_ = 0;  // whose events are taken first: choices take turns
+  size_t next_choice_ = 0;            // whose events are taken first: choices take turns
   std::optional<BodyFrames> frames_;  // set once the head of a body of unknown length was sent
   int32_t status_ = 200;              // of the response
   metrics::Outcome outcome_ = metrics::Outcome::kStop;

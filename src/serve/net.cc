@@ -28,7 +28,10 @@ Bell BellOf(Net* net) {
 }  // namespace
 
 Net::Net(const ServeOptions& given_options, const Server::Parts& given_parts)
-    : options(given_options), parts(given_parts), started(parts.env.clock.Wall()), ready(BellOf(this)),
+    : options(given_options),
+      parts(given_parts),
+      started(parts.env.clock.Wall()),
+      ready(BellOf(this)),
       scratch(kScratchBytes) {
   boot_id = fmt::format("{:016x}", parts.env.entropy.Next());
 }
@@ -39,7 +42,8 @@ const std::string& Net::Date() {
   int64_t now_s = parts.env.clock.Wall().whole_seconds();
   if (now_s != date_s_) {
     date_s_ = now_s;
-    date_ = fmt::format("{:%a, %d %b %Y %H:%M:%S GMT}", fmt::gmtime(static_cast<std::time_t>(now_s)));
+    date_ =
+        fmt::format("{:%a, %d %b %Y %H:%M:%S GMT}", fmt::gmtime(static_cast<std::time_t>(now_s)));
   }
   return date_;
 }
@@ -61,7 +65,8 @@ Status Net::LoadKeys() {
 void Net::BeginDrain() {
   if (draining) return;
   draining = true;
-  Log(LogLevel::kInfo, "draining", {{"requests", generations.size()}, {"connections", connections.size()}});
+  Log(LogLevel::kInfo, "draining",
+      {{"requests", generations.size()}, {"connections", connections.size()}});
   for (auto it = connections.begin(); it != connections.end();) {
     Connection& connection = **it++;  // waking may remove it
     if (connection.is_idle()) connection.Wake();

@@ -1,5 +1,6 @@
-// Net: what all connections of the net thread share. One per server; owned by the net thread, which is the one inside
-// io.run(). The only other threads that come near it ring `ready`'s bell, or post to `io`.
+// Net: what all connections of the net thread share. One per server; owned by the net thread, which
+// is the one inside io.run(). The only other threads that come near it ring `ready`'s bell, or post
+// to `io`.
 
 #pragma once
 
@@ -47,10 +48,10 @@ struct Net {
   Time last_write_at = Time::Max();    // while stopping: when clients that do not read are given up
   int64_t n_public = 0;                // connections by port
   int64_t n_admin = 0;
-  int64_t buffered_bytes = 0;          // of request bodies being read or prepared
-  uint64_t n_requests = 0;             // ever; the source of x-request-id
-  uint64_t n_submitted = 0;            // ever; the source of RequestId
-  std::vector<char> scratch;           // one read
+  int64_t buffered_bytes = 0;  // of request bodies being read or prepared
+  uint64_t n_requests = 0;     // ever; the source of x-request-id
+  uint64_t n_submitted = 0;    // ever; the source of RequestId
+  std::vector<char> scratch;   // one read
 
   // IMF-fixdate, renewed once a second.
   const std::string& Date();

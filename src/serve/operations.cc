@@ -13,13 +13,17 @@ namespace {
 // What /v1/models says the models were made by.
 constexpr std::string_view kOwner = "deepseek-ai";
 
-void WriteModel(JsonWriter& w, const codec::ModelCard& card, std::string_view name, int64_t created) {
+void WriteModel(JsonWriter& w,
+                const codec::ModelCard& card,
+                std::string_view name,
+                int64_t created) {
   w.Object();
   w.Key("id").String(name);
   w.Key("object").String("model");
   w.Key("created").Int(created);
   w.Key("owned_by").String(kOwner);
-  // Several agents read their limits from here, each under a name of its own (spec clients.md §2.6).
+  // Several agents read their limits from here, each under a name of its own (spec clients.md
+  // §2.6).
   w.Key("context_length").Int(card.n_context);
   w.Key("max_model_len").Int(card.n_context);
   w.Key("max_output_tokens").Int(card.n_output_max);
@@ -39,7 +43,8 @@ Response Models(const Net& net) {
   w.Object();
   w.Key("object").String("list");
   w.Key("data").Array();
-  for (std::string_view name : NamesOf(card)) WriteModel(w, card, name, net.started.whole_seconds());
+  for (std::string_view name : NamesOf(card))
+    WriteModel(w, card, name, net.started.whole_seconds());
   w.EndArray();
   w.EndObject();
   return response;
@@ -159,14 +164,21 @@ metrics::Route RouteLabel(const RouteMatch& match) {
   if (match.dialect != nullptr) return metrics::Route::kChat;
   if (match.route == nullptr) return metrics::Route::kOther;
   switch (match.route->handler) {
-    case Handler::kRoot: return metrics::Route::kRoot;
+    case Handler::kRoot:
+      return metrics::Route::kRoot;
     case Handler::kModels:
-    case Handler::kModel: return metrics::Route::kModels;
-    case Handler::kVersion: return metrics::Route::kVersion;
-    case Handler::kHealth: return metrics::Route::kHealth;
-    case Handler::kReady: return metrics::Route::kReady;
-    case Handler::kMetrics: return metrics::Route::kMetrics;
-    default: return metrics::Route::kAdmin;
+    case Handler::kModel:
+      return metrics::Route::kModels;
+    case Handler::kVersion:
+      return metrics::Route::kVersion;
+    case Handler::kHealth:
+      return metrics::Route::kHealth;
+    case Handler::kReady:
+      return metrics::Route::kReady;
+    case Handler::kMetrics:
+      return metrics::Route::kMetrics;
+    default:
+      return metrics::Route::kAdmin;
   }
 }
 

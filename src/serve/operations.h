@@ -1,5 +1,5 @@
-// What operators and clients ask besides tokens: health, readiness, metrics, models, version, the admin port.
-// Owned by the net thread.
+// What operators and clients ask besides tokens: health, readiness, metrics, models, version, the
+// admin port. Owned by the net thread.
 
 #pragma once
 

@@ -13,7 +13,8 @@ namespace {
 
 namespace http = boost::beast::http;
 
-// A string body that grows with what arrives: Beast's own reserves what the client merely announces.
+// A string body that grows with what arrives: Beast's own reserves what the client merely
+// announces.
 struct GrowingBody {
   using value_type = std::string;
 
@@ -25,8 +26,8 @@ struct GrowingBody {
     template <class Buffers>
     std::size_t put(const Buffers& buffers, boost::beast::error_code& ec) {
       std::size_t n = 0;
-      for (auto it = boost::asio::buffer_sequence_begin(buffers); it != boost::asio::buffer_sequence_end(buffers);
-           ++it) {
+      for (auto it = boost::asio::buffer_sequence_begin(buffers);
+           it != boost::asio::buffer_sequence_end(buffers); ++it) {
         boost::asio::const_buffer piece = *it;
         body_.append(static_cast<const char*>(piece.data()), piece.size());
         n += piece.size();
@@ -77,6 +78,7 @@ struct RequestParser::State {
 
   const Limits max;
   http::request_parser<GrowingBody> parser;
+  int64_t n_head_bytes = 0;
   RequestHead head;
 };
 
@@ -90,7 +92,8 @@ Status RequestParser::State::Refuse(boost::beast::error_code ec) const {
                   fmt::format("request line and headers exceed {} bytes", max.header_bytes));
   }
   if (ec == http::error::body_limit) {
-    return Status(ErrorCode::kTooLarge, fmt::format("the request body exceeds {} bytes", max.body_bytes));
+    return Status(ErrorCode::kTooLarge,
+                  fmt::format("the request body exceeds {} bytes", max.body_bytes));
   }
   return Status::Invalid(fmt::format("malformed HTTP request: {}", ec.message()));
 }
@@ -101,23 +104,37 @@ Status RequestParser::State::ReadHead() {
   int n_hosts = 0;
   for (const auto& field : message) {
     if (++n_fields > limits::kMaxHeaders) {
-      return Status(ErrorCode::kHeaderTooLarge, fmt::format("more than {} header fields", limits::kMaxHeaders));
+      return Status(ErrorCode::kHeaderTooLarge,
+                    fmt::format("more than {} header fields", limits::kMaxHeaders));
     }
     n_hosts += field.name() == http::field::host;
   }
   int version = static_cast<int>(message.version());
   if (version != 10 && version != 11) return Status::Invalid("HTTP version must be 1.0 or 1.1");
+  // Anything but plain chunked could be framed differently by the proxy in front of us (RFC 9112
+  // §6.1, §6.3).
+  auto coding = message.find(http::field::transfer_encoding);
+  if (coding != message.end()) {
+    bool is_chunked =
+        Lower(Trim(View(coding->value()))) == "chunked" && message.count(coding->name()) == 1;
+    if (!is_chunked || version == 10 || message.count(http::field::content_length) > 0) {
+      return Status::InvalidField("Transfer-Encoding",
+                                  "must be chunked, once, without Content-Length, in HTTP/1.1");
+    }
+  }
   if (n_hosts > 1 || (n_hosts == 0 && version == 11)) {
     return Status::InvalidField("Host", "an HTTP/1.1 request must have exactly one Host header");
   }
   if (static_cast<int64_t>(message.target().size()) > limits::kMaxUrlBytes) {
-    return Status(ErrorCode::kHeaderTooLarge, fmt::format("the request target exceeds {} bytes", limits::kMaxUrlBytes));
+    return Status(ErrorCode::kHeaderTooLarge,
+                  fmt::format("the request target exceeds {} bytes", limits::kMaxUrlBytes));
   }
   head.method = std::string(View(message.method_string()));
   head.path = PathOf(View(message.target()));
   head.http_minor = version - 10;
   head.keep_alive = message.keep_alive();
-  head.expects_continue = Lower(View(message[http::field::expect])) == "100-continue" && version == 11;
+  head.expects_continue =
+      Lower(View(message[http::field::expect])) == "100-continue" && version == 11;
   head.host = std::string(View(message[http::field::host]));
   head.origin = std::string(View(message[http::field::origin]));
   std::string_view type = View(message[http::field::content_type]);
@@ -125,13 +142,15 @@ Status RequestParser::State::ReadHead() {
   head.content_encoding = Lower(Trim(View(message[http::field::content_encoding])));
   if (head.content_encoding == "identity") head.content_encoding.clear();
   std::string_view authorization = View(message[http::field::authorization]);
-  if (Lower(authorization.substr(0, 7)) == "bearer ") head.bearer = std::string(Trim(authorization.substr(7)));
+  if (Lower(authorization.substr(0, 7)) == "bearer ")
+    head.bearer = std::string(Trim(authorization.substr(7)));
   head.api_key = std::string(View(message["x-api-key"]));
 
   if (auto length = parser.content_length()) {
     if (*length > static_cast<std::uint64_t>(max.body_bytes)) {
-      return Status(ErrorCode::kTooLarge, fmt::format("the request body of {} bytes exceeds {} bytes", *length,
-                                                      max.body_bytes));
+      return Status(
+          ErrorCode::kTooLarge,
+          fmt::format("the request body of {} bytes exceeds {} bytes", *length, max.body_bytes));
     }
     head.content_length = static_cast<int64_t>(*length);
   }
@@ -146,11 +165,16 @@ Result<size_t> RequestParser::Feed(std::string_view bytes) {
   while (!s.parser.is_done()) {
     bool had_head = s.parser.is_header_done();
     boost::beast::error_code ec;
-    size_t n = s.parser.put(boost::asio::const_buffer(bytes.data() + n_taken, bytes.size() - n_taken), ec);
+    size_t n =
+        s.parser.put(boost::asio::const_buffer(bytes.data() + n_taken, bytes.size() - n_taken), ec);
     n_taken += n;
+    // Beast counts request line and fields apart.
+    if (!had_head) s.n_head_bytes += static_cast<int64_t>(n);
+    if (s.n_head_bytes > s.max.header_bytes) return s.Refuse(http::error::header_limit);
     if (ec == http::error::need_more) {
       // What Beast leaves is an unfinished line: of the head, a chunk header or a trailer.
-      if (static_cast<int64_t>(bytes.size() - n_taken) > s.max.header_bytes) return s.Refuse(http::error::header_limit);
+      if (static_cast<int64_t>(bytes.size() - n_taken) > s.max.header_bytes)
+        return s.Refuse(http::error::header_limit);
       return n_taken;
     }
     if (ec) return s.Refuse(ec);
@@ -169,7 +193,9 @@ const RequestHead& RequestParser::head() const {
   SLUICE_CHECK(head_done());
   return state_->head;
 }
-int64_t RequestParser::body_size() const { return static_cast<int64_t>(state_->parser.get().body().size()); }
+int64_t RequestParser::body_size() const {
+  return static_cast<int64_t>(state_->parser.get().body().size());
+}
 std::string RequestParser::TakeBody() {
   SLUICE_CHECK(done());
   return std::move(state_->parser.get().body());

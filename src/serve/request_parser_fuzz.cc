@@ -1,4 +1,5 @@
-// Any bytes, cut anywhere: the parser ends in a request or a refusal, and the same one for every way of cutting.
+// Any bytes, cut anywhere: the parser ends in a request or a refusal, and the same one for every
+// way of cutting.
 
 #include <cstdlib>
 #include <string>

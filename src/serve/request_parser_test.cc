@@ -9,7 +9,8 @@ namespace {
 
 constexpr RequestParser::Limits kLimits{.header_bytes = 1024, .body_bytes = 64};
 
-// Feeds `bytes` in pieces of `n_piece` as a connection does; the bytes that belong to the next request stay in `rest`.
+// Feeds `bytes` in pieces of `n_piece` as a connection does; the bytes that belong to the next
+// request stay in `rest`.
 struct Fed {
   Status status;
   bool done = false;
@@ -83,18 +84,20 @@ TEST(RequestParser, AbsoluteFormIsReducedToItsPath) {
 TEST(RequestParser, OldVersionClosesUnlessAskedToStay) {
   EXPECT_FALSE(Feed("GET / HTTP/1.0\r\n\r\n", 1000).head.keep_alive);
   EXPECT_TRUE(Feed("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 1000).head.keep_alive);
-  EXPECT_FALSE(Feed("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 1000).head.keep_alive);
+  EXPECT_FALSE(
+      Feed("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 1000).head.keep_alive);
 }
 
 TEST(RequestParser, BodyLimitIsExactForLengthAndChunks) {
   auto counted = [](size_t n) {
-    return "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(n) + "\r\n\r\n" + std::string(n, 'x');
+    return "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(n) + "\r\n\r\n" +
+           std::string(n, 'x');
   };
   auto chunked = [](size_t n) {
     char size[16];
     std::snprintf(size, sizeof size, "%zx", n);
-    return std::string("POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n") + size + "\r\n" +
-           std::string(n, 'x') + "\r\n0\r\n\r\n";
+    return std::string("POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n") + size +
+           "\r\n" + std::string(n, 'x') + "\r\n0\r\n\r\n";
   };
   EXPECT_TRUE(Feed(counted(64), 1000).done);
   EXPECT_EQ(Feed(counted(65), 1000).status.code(), ErrorCode::kTooLarge);
@@ -113,28 +116,41 @@ TEST(RequestParser, HeaderLimitsAreNamed) {
             ErrorCode::kHeaderTooLarge);
 }
 
+TEST(RequestParser, HeaderLimitCountsTheWholeHead) {
+  auto head = [](size_t n_bytes) {
+    std::string text = "GET /" + std::string(500, 'p') + " HTTP/1.1\r\nHost: a\r\nX: ";
+    return text + std::string(n_bytes - text.size() - 4, 'x') + "\r\n\r\n";
+  };
+  for (size_t n_piece : {1, 100, 5000}) {
+    EXPECT_TRUE(Feed(head(1024), n_piece).done) << n_piece;
+    EXPECT_EQ(Feed(head(1025), n_piece).status.code(), ErrorCode::kHeaderTooLarge) << n_piece;
+  }
+}
+
 TEST(RequestParser, AnUnfinishedChunkHeadIsBounded) {
-  std::string text = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;" + std::string(5000, 'e');
+  std::string text = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
+                     std::string(5000, 'e');
   EXPECT_FALSE(Feed(text, 100).status.ok());
 }
 
 TEST(RequestParser, RefusesWhatCouldBeReadInTwoWays) {
-  for (std::string_view text : {
-           "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-           "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
-           "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
-           "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1x\r\n\r\n",
-           "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
-           "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-           "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked, gzip\r\nContent-Length: 1\r\n\r\n",
-           "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-           "GET / HTTP/1.1\r\n\r\n",
-           "GET / HTTP/2.0\r\nHost: a\r\n\r\n",
-           "GET /\r\n\r\n",
-           "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
-           "GET /a\x01b HTTP/1.1\r\nHost: a\r\n\r\n",
-           "\x16\x03\x01\x02\x00\x01",
-       }) {
+  for (
+      std::string_view text : {
+          "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+          "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+          "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+          "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1x\r\n\r\n",
+          "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
+          "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+          "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked, gzip\r\nContent-Length: 1\r\n\r\n",
+          "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+          "GET / HTTP/1.1\r\n\r\n",
+          "GET / HTTP/2.0\r\nHost: a\r\n\r\n",
+          "GET /\r\n\r\n",
+          "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+          "GET /a\x01b HTTP/1.1\r\nHost: a\r\n\r\n",
+          "\x16\x03\x01\x02\x00\x01",
+      }) {
     Fed fed = Feed(text, 1000);
     EXPECT_FALSE(fed.status.ok()) << text;
     EXPECT_FALSE(fed.done) << text;

@@ -7,24 +7,42 @@ namespace {
 
 std::string_view ReasonOf(int32_t status) {
   switch (status) {
-    case 200: return "OK";
-    case 204: return "No Content";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 408: return "Request Timeout";
-    case 413: return "Content Too Large";
-    case 415: return "Unsupported Media Type";
-    case 429: return "Too Many Requests";
-    case 431: return "Request Header Fields Too Large";
-    case 500: return "Internal Server Error";
-    case 501: return "Not Implemented";
-    case 503: return "Service Unavailable";
-    case 504: return "Gateway Timeout";
-    case 529: return "Overloaded";
-    default: return "Unknown";
+    case 200:
+      return "OK";
+    case 204:
+      return "No Content";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 413:
+      return "Content Too Large";
+    case 415:
+      return "Unsupported Media Type";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
+    case 503:
+      return "Service Unavailable";
+    case 504:
+      return "Gateway Timeout";
+    case 529:
+      return "Overloaded";
+    default:
+      return "Unknown";
   }
 }
 
@@ -32,9 +50,12 @@ std::string_view ReasonOf(int32_t status) {
 
 void AppendHead(std::string& out, const HeadLine& line, const Headers& headers) {
   auto to = std::back_inserter(out);
-  fmt::format_to(to, "HTTP/1.1 {} {}\r\nDate: {}\r\n", line.status, ReasonOf(line.status), line.date);
-  if (line.framing != Framing::kNoBody) fmt::format_to(to, "Content-Type: {}\r\n", line.content_type);
-  if (line.framing == Framing::kLength) fmt::format_to(to, "Content-Length: {}\r\n", line.content_length);
+  fmt::format_to(to, "HTTP/1.1 {} {}\r\nDate: {}\r\n", line.status, ReasonOf(line.status),
+                 line.date);
+  if (line.framing != Framing::kNoBody)
+    fmt::format_to(to, "Content-Type: {}\r\n", line.content_type);
+  if (line.framing == Framing::kLength)
+    fmt::format_to(to, "Content-Length: {}\r\n", line.content_length);
   if (line.framing == Framing::kChunked) out += "Transfer-Encoding: chunked\r\n";
   if (!line.keep_alive) out += "Connection: close\r\n";
   // HTTP/1.0 clients that asked for it must be told that they got it.
@@ -47,14 +68,19 @@ void AppendHead(std::string& out, const HeadLine& line, const Headers& headers) 
 
 Status Public(const Status& status, std::string_view request_id) {
   if (status.code() != ErrorCode::kInternal && status.code() != ErrorCode::kCorrupt) return status;
-  return Status(ErrorCode::kInternal, fmt::format("internal error; the server's log names it under request {}", request_id));
+  return Status(
+      ErrorCode::kInternal,
+      fmt::format("internal error; the server's log names it under request {}", request_id));
 }
 
-Response ErrorResponse(const Status& status, const codec::Dialect& dialect, std::string_view request_id) {
+Response ErrorResponse(const Status& status,
+                       const codec::Dialect& dialect,
+                       std::string_view request_id) {
   Response response;
   response.status = RowOf(status.code()).http_status;
   response.body = dialect.error_body(Public(status, request_id), request_id);
-  if (status.code() == ErrorCode::kUnauthenticated) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (status.code() == ErrorCode::kUnauthenticated)
+    response.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (status.retry_after().ns > 0) {
     int64_t ms = (status.retry_after().ns + 999'999) / 1'000'000;
     response.headers.emplace_back("retry-after", fmt::format("{}", (ms + 999) / 1000));

@@ -37,15 +37,18 @@ struct HeadLine {
   int64_t content_length = 0;  // kLength
   bool keep_alive = true;
   int32_t http_minor = 1;
-  std::string_view date;        // IMF-fixdate
+  std::string_view date;  // IMF-fixdate
   std::string_view request_id;
 };
 
 // Appends status line, header fields and the empty line.
 void AppendHead(std::string& out, const HeadLine& line, const Headers& headers);
 
-// The error as `dialect`'s clients expect it, with retry headers. The text of an internal error stays inside.
-Response ErrorResponse(const Status& status, const codec::Dialect& dialect, std::string_view request_id);
+// The error as `dialect`'s clients expect it, with retry headers. The text of an internal error
+// stays inside.
+Response ErrorResponse(const Status& status,
+                       const codec::Dialect& dialect,
+                       std::string_view request_id);
 
 // What of `status` a client may see.
 Status Public(const Status& status, std::string_view request_id);

@@ -27,12 +27,14 @@ constexpr Route kGenerateRoute = {"POST", "", Port::kPublic, Access::kKey, Handl
 bool Serves(const Route& route, std::string_view path, Port port) {
   if ((static_cast<int>(route.port) & static_cast<int>(port)) == 0) return false;
   bool is_prefix = route.path.size() > 1 && route.path.ends_with('/');
-  return is_prefix ? path.starts_with(route.path) && path.size() > route.path.size() : path == route.path;
+  return is_prefix ? path.starts_with(route.path) && path.size() > route.path.size()
+                   : path == route.path;
 }
 
 const codec::Dialect* DialectAt(std::string_view path) {
   for (const codec::Dialect& dialect : codec::Dialects()) {
-    if (std::find(dialect.paths.begin(), dialect.paths.end(), path) != dialect.paths.end()) return &dialect;
+    if (std::find(dialect.paths.begin(), dialect.paths.end(), path) != dialect.paths.end())
+      return &dialect;
   }
   return nullptr;
 }
@@ -43,7 +45,8 @@ std::span<const Route> Routes() { return kRoutes; }
 
 RouteMatch FindRoute(std::string_view method, std::string_view path, Port port) {
   RouteMatch match;
-  if (const codec::Dialect* dialect = DialectAt(path); dialect != nullptr && port == Port::kPublic) {
+  if (const codec::Dialect* dialect = DialectAt(path);
+      dialect != nullptr && port == Port::kPublic) {
     match.allow = "POST, OPTIONS";
     if (method == "POST") match.route = &kGenerateRoute;
     match.dialect = dialect;
@@ -54,7 +57,8 @@ RouteMatch FindRoute(std::string_view method, std::string_view path, Port port) 
     bool is_get = route.method == "GET";
     match.allow = is_get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
     if (method == route.method || (is_get && method == "HEAD")) match.route = &route;
-    if (route.path.ends_with('/') && route.path.size() > 1) match.rest = path.substr(route.path.size());
+    if (route.path.ends_with('/') && route.path.size() > 1)
+      match.rest = path.substr(route.path.size());
     break;
   }
   return match;

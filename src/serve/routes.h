@@ -44,10 +44,10 @@ struct Route {
 std::span<const Route> Routes();
 
 struct RouteMatch {
-  const Route* route = nullptr;            // null: see `allow`
+  const Route* route = nullptr;             // null: see `allow`
   const codec::Dialect* dialect = nullptr;  // kGenerate
-  std::string_view rest;                   // behind a path that ends in '/'
-  std::string allow;                       // methods of this path; empty: no such path
+  std::string_view rest;                    // behind a path that ends in '/'
+  std::string allow;                        // methods of this path; empty: no such path
 };
 
 // HEAD is answered like GET. `port` is kPublic or kAdmin.

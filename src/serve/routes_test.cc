@@ -17,8 +17,9 @@ TEST(Routes, AdminPathsExistOnTheAdminPortOnly) {
 }
 
 TEST(Routes, OtherSpellingsOfAnAdminPathDoNotExist) {
-  for (std::string_view path : {"//admin/drain", "/admin//drain", "/%61dmin/drain", "/./admin/drain", "/x/../admin/drain",
-                                "/Admin/drain", "/admin/drain/", "/admin/drain;x", "admin/drain"}) {
+  for (std::string_view path :
+       {"//admin/drain", "/admin//drain", "/%61dmin/drain", "/./admin/drain", "/x/../admin/drain",
+        "/Admin/drain", "/admin/drain/", "/admin/drain;x", "admin/drain"}) {
     EXPECT_TRUE(FindRoute("POST", path, Port::kPublic).allow.empty()) << path;
     EXPECT_TRUE(FindRoute("POST", path, Port::kAdmin).allow.empty()) << path;
   }
@@ -44,9 +45,11 @@ TEST(Routes, HeadIsAnsweredLikeGetAndModelsCarryTheirName) {
   EXPECT_TRUE(FindRoute("GET", "/v1/models/", Port::kPublic).allow.empty());
 }
 
-// Probes that tell some agents which other server they talk to must not be answered (spec clients.md §2.6).
+// Probes that tell some agents which other server they talk to must not be answered (spec
+// clients.md §2.6).
 TEST(Routes, ProbesForOtherServersFindNothing) {
-  for (std::string_view path : {"/api/v1/models", "/api/tags", "/v1/props", "/props", "/api/show", "/api/hello"}) {
+  for (std::string_view path :
+       {"/api/v1/models", "/api/tags", "/v1/props", "/props", "/api/show", "/api/hello"}) {
     EXPECT_TRUE(FindRoute("GET", path, Port::kPublic).allow.empty()) << path;
   }
 }

@@ -18,8 +18,6 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 using tcp = asio::ip::tcp;
-using SteadyTimer = asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>,
-                                               asio::io_context::executor_type>;
 
 // How late a time-out, a heartbeat or the look for a changed key file may be.
 constexpr Duration kSweepPeriod = Duration::Millis(50);
@@ -40,13 +38,15 @@ struct Listener {
   int port() const { return acceptor.local_endpoint().port(); }
 
   TcpAcceptor acceptor;
-  SteadyTimer retry;
+  asio::steady_timer retry;
   const Port kind;
 };
 
 struct Server::State {
   State(const ServeOptions& options, const Parts& parts)
-      : net(std::make_unique<Net>(options, parts)), sweep(net->io), listener(net->io, Port::kPublic),
+      : net(std::make_unique<Net>(options, parts)),
+        sweep(net->io),
+        listener(net->io, Port::kPublic),
         admin(net->io, Port::kAdmin) {}
 
   void Accept(Listener& from);
@@ -57,7 +57,7 @@ struct Server::State {
   void EndIfDone();
 
   std::unique_ptr<Net> net;
-  SteadyTimer sweep;
+  asio::steady_timer sweep;
   Listener listener;
   Listener admin;
   Time drain_deadline = Time::Max();
@@ -69,15 +69,17 @@ struct Server::State {
 Status Listener::Open(const std::string& host, int32_t port) {
   error_code ec;
   asio::ip::address address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, ec);
-  if (ec) return Status::Invalid(fmt::format("--host {}: must be an IP address or localhost", host));
+  if (ec)
+    return Status::Invalid(fmt::format("--host {}: must be an IP address or localhost", host));
   tcp::endpoint endpoint(address, static_cast<uint16_t>(port));
   acceptor.open(endpoint.protocol(), ec);
   if (!ec) acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
   if (!ec) acceptor.bind(endpoint, ec);
   if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
   if (ec) {
-    return Status::Invalid(fmt::format("cannot listen on {} port {}: {}; --port and --admin-port choose others", host,
-                                       port, ec.message()));
+    return Status::Invalid(
+        fmt::format("cannot listen on {} port {}: {}; --port and --admin-port choose others", host,
+                    port, ec.message()));
   }
   return Status::Ok();
 }
@@ -99,12 +101,15 @@ Result<std::unique_ptr<Server>> Server::Open(const ServeOptions& options, const 
 
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Server::~Server() {
-  // Requests that a stuck service still holds point into Net; leaking it is the only safe end of a failed drain.
+  // Requests that a stuck service still holds point into Net; leaking it is the only safe end of a
+  // failed drain.
   if (!state_->net->connections.empty()) (void)state_.release();
 }
 
 int Server::port() const { return state_->listener.port(); }
-int Server::admin_port() const { return state_->admin.acceptor.is_open() ? state_->admin.port() : -1; }
+int Server::admin_port() const {
+  return state_->admin.acceptor.is_open() ? state_->admin.port() : -1;
+}
 
 Status Server::Run() {
   State& s = *state_;
@@ -113,8 +118,9 @@ Status Server::Run() {
   s.ScheduleSweep();
   s.net->io.run();
   if (s.finished) return Status::Ok();
-  return Status(ErrorCode::kDeadlineExceeded,
-                fmt::format("{} connections did not end within the drain time", s.net->connections.size()));
+  return Status(
+      ErrorCode::kDeadlineExceeded,
+      fmt::format("{} connections did not end within the drain time", s.net->connections.size()));
 }
 
 void Server::State::Accept(Listener& from) {
@@ -137,9 +143,11 @@ void Server::State::Take(Listener& from, TcpSocket socket) {
   error_code ec;
   tcp::endpoint peer = socket.remote_endpoint(ec);
   if (ec) return;  // already gone
-  int64_t max = from.kind == Port::kPublic ? net->options.max_connections : limits::kMaxAdminConnections;
+  int64_t max =
+      from.kind == Port::kPublic ? net->options.max_connections : limits::kMaxAdminConnections;
   if (net->NumConnections(from.kind) >= max) {
-    // Closed without an answer: whoever floods must not cost us writes. Retries find room or another server.
+    // Closed without an answer: whoever floods must not cost us writes. Retries find room or
+    // another server.
     metrics::Add(metrics::kConnectionsRefused);
     return;
   }
@@ -175,11 +183,13 @@ void Server::State::CheckKeyFile() {
   if (status.ok()) {
     Log(LogLevel::kInfo, "keys read again");
   } else {
-    Log(LogLevel::kError, "the key file is not usable; the old keys stay", {{"error", status.message()}});
+    Log(LogLevel::kError, "the key file is not usable; the old keys stay",
+        {{"error", status.message()}});
   }
 }
 
-// The phases of an end: drain (finish what runs), stop (end it with an error its client can read), leave.
+// The phases of an end: drain (finish what runs), stop (end it with an error its client can read),
+// leave.
 void Server::State::EndIfDone() {
   if (!net->draining) return;
   Time now = net->Now();
@@ -187,7 +197,8 @@ void Server::State::EndIfDone() {
   bool late = now >= drain_deadline;
   if (!net->stopping && (late || net->generations.empty())) {
     if (!net->generations.empty()) {
-      Log(LogLevel::kWarn, "the drain deadline has passed", {{"requests", net->generations.size()}});
+      Log(LogLevel::kWarn, "the drain deadline has passed",
+          {{"requests", net->generations.size()}});
     }
     net->BeginStop();
   }

@@ -1,6 +1,7 @@
 // Server: the public and the admin HTTP port in front of one TokenService.
 //
-// Owns the net thread's work: Run() is that thread. Drain, Stop and Reload may be called from any thread.
+// Owns the net thread's work: Run() is that thread. Drain, Stop and Reload may be called from any
+// thread.
 
 #pragma once
 
@@ -39,7 +40,8 @@ class Server {
   // Serves until a drain has ended. OK if every request reached its end within the drain deadline.
   Status Run();
 
-  // No new work; /ready answers 503; Run returns when the rest is done or the drain deadline has passed.
+  // No new work; /ready answers 503; Run returns when the rest is done or the drain deadline has
+  // passed.
   void Drain();
   // Ends everything now.
   void Stop();

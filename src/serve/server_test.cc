@@ -1,4 +1,5 @@
-// The server over real loopback sockets in front of a service that does only what a test tells it to.
+// The server over real loopback sockets in front of a service that does only what a test tells it
+// to.
 
 #include "serve/server.h"
 
@@ -41,7 +42,8 @@ class HandService final : public wire::TokenService {
       if (it->id != id) continue;
       wire::TokenEvent event;
       event.end = std::make_unique<wire::EventEnd>(
-          wire::EventEnd{.finish = wire::FinishReason::kError, .status = Status(ErrorCode::kCancelled, "cancelled")});
+          wire::EventEnd{.finish = wire::FinishReason::kError,
+                         .status = Status(ErrorCode::kCancelled, "cancelled")});
       it->out->TryPush(event);
       open_.erase(it);
       ++n_cancelled_;
@@ -60,7 +62,8 @@ class HandService final : public wire::TokenService {
     while (open_.empty()) changed_.Wait(mu_);
     wire::TokenEvent event;
     for (unsigned char c : text) event.tokens.push_back(TokenId(c));
-    event.end = std::make_unique<wire::EventEnd>(wire::EventEnd{.usage = {.n_prompt = 1, .n_completion = 2}});
+    event.end = std::make_unique<wire::EventEnd>(
+        wire::EventEnd{.usage = {.n_prompt = 1, .n_completion = 2}});
     open_.front().out->TryPush(event);
     open_.pop_front();
   }
@@ -140,6 +143,7 @@ class Client {
     return got_;
   }
   std::string ReadAll() { return ReadUntil("\x01 never"); }
+  void EndSend() { socket_.shutdown(tcp::socket::shutdown_send); }
   void Close() { socket_.close(); }
 
  private:
@@ -150,12 +154,14 @@ class Client {
 
 std::string Get(int port, std::string_view path) {
   Client client(port);
-  client.Send("GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  client.Send("GET " + std::string(path) +
+              " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   return client.ReadAll();
 }
 
 std::string ChatRequest(bool stream) {
-  std::string body = R"({"model":"deepseek-flash","messages":[{"role":"user","content":"x"}],"thinking":{"type":"disabled"},"stream":)";
+  std::string body =
+      R"({"model":"deepseek-flash","messages":[{"role":"user","content":"x"}],"thinking":{"type":"disabled"},"stream":)";
   body += stream ? "true}" : "false}";
   return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
          std::to_string(body.size()) + "\r\n\r\n" + body;
@@ -177,7 +183,8 @@ TEST(Server, AnAnswerTravelsAndTheConnectionGoesOn) {
   for (int i = 0; i < 3; ++i) {
     client.Send(ChatRequest(false));
     running.service.Play("answer " + std::to_string(i));
-    EXPECT_NE(client.ReadUntil("answer " + std::to_string(i)).find("HTTP/1.1 200 OK"), std::string::npos);
+    EXPECT_NE(client.ReadUntil("answer " + std::to_string(i)).find("HTTP/1.1 200 OK"),
+              std::string::npos);
   }
 }
 
@@ -215,6 +222,38 @@ TEST(Server, ACloseBehindPipelinedBytesIsSeen) {
   running.service.AwaitOpen(1);
   client.Close();
   running.service.AwaitCancelled(1);
+}
+
+// A refused head was once answered again and again: its bytes stayed in front of the next request.
+TEST(Server, ABrokenRequestGetsOneAnswerAndTheConnectionEnds) {
+  Running running;
+  for (std::string_view head :
+       {"GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "x\r\n\r\n"}) {
+    Client client(running.server->port());
+    client.Send(head);
+    client.EndSend();
+    std::string got = client.ReadAll();
+    EXPECT_TRUE(got.starts_with("HTTP/1.1 400")) << got;
+    EXPECT_EQ(got.find("HTTP/1.1 400", 1), std::string::npos) << got;
+  }
+}
+
+// Each answered without a wait in between: once a stack frame each.
+TEST(Server, ManyPipelinedRequestsCostNoStack) {
+  Running running;
+  Client client(running.server->port());
+  std::string requests;
+  constexpr int kRequests = 20'000;
+  for (int i = 0; i < kRequests; ++i)
+    requests += "HEAD /version HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  requests += "GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  std::thread sender([&] { client.Send(requests); });
+  std::string got = client.ReadAll();
+  sender.join();
+  int n_answers = 0;
+  for (size_t at = got.find("HTTP/1.1 200"); at != got.npos; at = got.find("HTTP/1.1 200", at + 1))
+    ++n_answers;
+  EXPECT_EQ(n_answers, kRequests + 1);
 }
 
 TEST(Server, DrainWaitsForWhatRunsAndRefusesWhatIsNew) {

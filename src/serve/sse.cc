@@ -5,7 +5,8 @@
 namespace sluice::serve {
 namespace {
 
-// A chunk head of fixed width, to be filled in when the size is known (RFC 9112 §7.1 allows leading zeros).
+// A chunk head of fixed width, to be filled in when the size is known (RFC 9112 §7.1 allows leading
+// zeros).
 constexpr std::string_view kBlankHead = "00000000\r\n";
 constexpr int kSizeDigits = 8;
 
@@ -24,7 +25,8 @@ std::string_view BodyFrames::Write(bool is_last) {
     bytes_ = is_last ? "0\r\n\r\n" : "";
     return bytes_;
   }
-  for (int i = kSizeDigits - 1; i >= 0; --i, n_body >>= 4) bytes_[i] = "0123456789abcdef"[n_body & 15];
+  for (int i = kSizeDigits - 1; i >= 0; --i, n_body >>= 4)
+    bytes_[i] = "0123456789abcdef"[n_body & 15];
   bytes_ += is_last ? "\r\n0\r\n\r\n" : "\r\n";
   return bytes_;
 }

@@ -1,6 +1,6 @@
-// BodyFrames: a body of unknown length on its way to the socket. Whatever was appended between Begin and Write leaves
-// as one HTTP chunk in one piece of memory, so that it can leave in one write. hop 10, last part.
-// Owned by the net thread.
+// BodyFrames: a body of unknown length on its way to the socket. Whatever was appended between
+// Begin and Write leaves as one HTTP chunk in one piece of memory, so that it can leave in one
+// write. hop 10, last part. Owned by the net thread.
 
 #pragma once
 
@@ -19,7 +19,8 @@ class BodyFrames {
   // Where the encoder appends the next piece.
   std::string& Begin();
 
-  // The bytes of the piece, valid until the next Begin; empty if nothing was appended. `is_last` ends the body.
+  // The bytes of the piece, valid until the next Begin; empty if nothing was appended. `is_last`
+  // ends the body.
   std::string_view Write(bool is_last);
 
  private:

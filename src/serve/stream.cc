@@ -14,7 +14,8 @@ using boost::system::error_code;
 // One TLS record.
 constexpr size_t kTlsBufferBytes = 16 * 1024;
 
-// getsockopt(TCP_INFO): tells that the peer has closed although unread data waits in front of its FIN.
+// getsockopt(TCP_INFO): tells that the peer has closed although unread data waits in front of its
+// FIN.
 struct TcpInfoOption {
   tcp_info info{};
   template <typename Protocol>
@@ -55,7 +56,8 @@ struct Stream::Tls {
   std::string out;
 };
 
-Stream::Stream(TcpSocket socket, asio::ssl::context* tls, Signal& wake) : socket_(std::move(socket)), wake_(wake) {
+Stream::Stream(TcpSocket socket, asio::ssl::context* tls, Signal& wake)
+    : socket_(std::move(socket)), wake_(wake) {
   error_code ignored;
   socket_.non_blocking(true, ignored);
   // Every write is a whole event; waiting for more would only delay it.
@@ -85,6 +87,8 @@ Io Stream::Handshake() {
 
 Io Stream::Read(std::string& into, std::span<char> scratch) {
   if (tls_) return ReadTls(into);
+  if (read_armed_) return Io::kWait;
+  has_arrived_ = false;
   error_code ec;
   size_t n = socket_.read_some(asio::buffer(scratch.data(), scratch.size()), ec);
   if (!ec) {
@@ -108,13 +112,14 @@ Io Stream::ReadTls(std::string& into) {
     tls.read = Tls::Op::kPending;
     tls.in = std::make_unique<char[]>(kTlsBufferBytes);
     ++n_pending_;
-    tls.stream.async_read_some(asio::buffer(tls.in.get(), kTlsBufferBytes), [this](error_code ec, size_t n) {
-      --n_pending_;
-      tls_->read = Tls::Op::kDone;
-      tls_->read_error = ec;
-      tls_->n_read = n;
-      wake_.Raise();
-    });
+    tls.stream.async_read_some(asio::buffer(tls.in.get(), kTlsBufferBytes),
+                               [this](error_code ec, size_t n) {
+                                 --n_pending_;
+                                 tls_->read = Tls::Op::kDone;
+                                 tls_->read_error = ec;
+                                 tls_->n_read = n;
+                                 wake_.Raise();
+                               });
   }
   return Io::kWait;
 }
@@ -162,8 +167,8 @@ Io Stream::WatchPeer() {
   }
   if (read_armed_) return Io::kWait;
   char byte;
-  error_code ec;
-  socket_.receive(asio::buffer(&byte, 1), TcpSocket::message_peek, ec);
+  error_code ec = asio::error::would_block;
+  if (has_arrived_) socket_.receive(asio::buffer(&byte, 1), TcpSocket::message_peek, ec);
   if (ec == asio::error::would_block || ec == asio::error::interrupted) {
     ArmRead();
     return Io::kWait;
@@ -186,6 +191,7 @@ void Stream::ArmRead() {
   socket_.async_wait(TcpSocket::wait_read, [this](error_code) {
     --n_pending_;
     read_armed_ = false;
+    has_arrived_ = true;
     wake_.Raise();
   });
 }

@@ -1,8 +1,9 @@
-// Stream: one TCP connection, with or without TLS, as non-blocking attempts. An attempt that answers kWait has arranged
-// for `wake` to be raised when another may succeed. No coroutine inside, so that every wait of a connection is one place.
-// Owned by the net thread.
+// Stream: one TCP connection, with or without TLS, as non-blocking attempts. An attempt that
+// answers kWait has arranged for `wake` to be raised when another may succeed. No coroutine inside,
+// so that every wait of a connection is one place. Owned by the net thread.
 //
-// 1. At most one read watch and one write watch are pending; Close ends them, and idle() says that nothing can call back.
+// 1. At most one read watch and one write watch are pending; Close ends them, and idle() says that
+// nothing can call back.
 // 2. Bytes of a TLS write are copied: the caller may give up while it is pending.
 
 #pragma once
@@ -19,8 +20,10 @@
 
 namespace sluice::serve {
 
-using TcpSocket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
-using TcpAcceptor = boost::asio::basic_socket_acceptor<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
+using TcpSocket =
+    boost::asio::basic_stream_socket<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
+using TcpAcceptor = boost::asio::basic_socket_acceptor<boost::asio::ip::tcp,
+                                                       boost::asio::io_context::executor_type>;
 
 enum class Io : uint8_t {
   kOk,
@@ -44,8 +47,9 @@ class Stream {
   // Writes from the front of `rest` and removes what was taken. kOk: `rest` is empty.
   Io Write(std::string_view& rest);
 
-  // While a request runs nobody reads. kClosed: the peer has closed or reset, as far as can be seen; kOk: data waits, so
-  // an end behind it cannot be watched for (ask again now and then); kWait: `wake` will be raised.
+  // While a request runs nobody reads. kClosed: the peer has closed or reset, as far as can be
+  // seen; kOk: data waits, so an end behind it cannot be watched for (ask again now and then);
+  // kWait: `wake` will be raised.
   Io WatchPeer();
 
   // No more bytes to the peer; it may still send.
@@ -68,6 +72,7 @@ class Stream {
   Signal& wake_;
   int32_t n_pending_ = 0;  // callbacks that will still come
   bool read_armed_ = false;
+  bool has_arrived_ = false;  // the read watch has fired since the last read: bytes, or the end
   bool write_armed_ = false;
 };
 

@@ -4,9 +4,10 @@
 //   Async<T>     starts when awaited, resumes its parent at the end: a step of a connection.
 //   Signal       the one thing a connection waits for; whoever has news raises it.
 //
-// Why not asio::awaitable: a connection waits for sockets, token events, prepared requests and time at once, and all of
-// them end in one Raise(); an idle connection must also cost far less than the 8 KiB it may (ARCHITECTURE.md §7).
-// Owned by the net thread. One co_await per statement, its arguments named before it (g++ 12).
+// Why not asio::awaitable: a connection waits for sockets, token events, prepared requests and time
+// at once, and all of them end in one Raise(); an idle connection must also cost far less than the
+// 8 KiB it may (ARCHITECTURE.md §7). Owned by the net thread. One co_await per statement, its
+// arguments named before it (g++ 12).
 
 #pragma once
 
@@ -28,19 +29,26 @@ struct Detached {
   };
 };
 
+// A child that ends without waiting returns to its parent like a function. Symmetric transfer would
+// do the same only where the compiler makes it a tail call; where not, ten thousand pipelined
+// requests are ten thousand stack frames.
 template <typename T>
 class [[nodiscard]] Async {
  public:
   struct promise_type {
     std::optional<T> value;
     std::coroutine_handle<> parent;
+    bool parent_waits = false;  // it was suspended and must be resumed at the end
 
-    Async get_return_object() { return Async(std::coroutine_handle<promise_type>::from_promise(*this)); }
+    Async get_return_object() {
+      return Async(std::coroutine_handle<promise_type>::from_promise(*this));
+    }
     std::suspend_always initial_suspend() noexcept { return {}; }
     struct ToParent {
       bool await_ready() noexcept { return false; }
       std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> self) noexcept {
-        return self.promise().parent;
+        if (self.promise().parent_waits) return self.promise().parent;
+        return std::noop_coroutine();
       }
       void await_resume() noexcept {}
     };
@@ -56,9 +64,12 @@ class [[nodiscard]] Async {
   }
 
   bool await_ready() const noexcept { return false; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> parent) noexcept {
+  bool await_suspend(std::coroutine_handle<> parent) {
     self_.promise().parent = parent;
-    return self_;
+    self_.resume();
+    if (self_.done()) return false;
+    self_.promise().parent_waits = true;
+    return true;
   }
   T await_resume() { return std::move(*self_.promise().value); }
 
@@ -67,9 +78,9 @@ class [[nodiscard]] Async {
   std::coroutine_handle<promise_type> self_;
 };
 
-// Level-triggered and coalescing: a Raise() before the wait makes the wait return at once. Whoever is woken looks at
-// everything it waits for; there is no message in a signal.
-// Not copyable: g++ 12 copies an awaitable that a function call returned by reference, and then nobody wakes the copy.
+// Level-triggered and coalescing: a Raise() before the wait makes the wait return at once. Whoever
+// is woken looks at everything it waits for; there is no message in a signal. Not copyable: g++ 12
+// copies an awaitable that a function call returned by reference, and then nobody wakes the copy.
 class Signal {
  public:
   Signal() = default;

@@ -6,11 +6,13 @@ namespace sluice::serve {
 
 namespace ssl = boost::asio::ssl;
 
-Result<std::unique_ptr<ssl::context>> MakeTlsContext(const std::string& certificate_file, const std::string& key_file) {
+Result<std::unique_ptr<ssl::context>> MakeTlsContext(const std::string& certificate_file,
+                                                     const std::string& key_file) {
   boost::system::error_code ec;
   auto context = std::make_unique<ssl::context>(ssl::context::tls_server);
-  context->set_options(ssl::context::default_workarounds | ssl::context::no_sslv2 | ssl::context::no_sslv3 |
-                           ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1,
+  context->set_options(ssl::context::default_workarounds | ssl::context::no_sslv2 |
+                           ssl::context::no_sslv3 | ssl::context::no_tlsv1 |
+                           ssl::context::no_tlsv1_1,
                        ec);
   if (!ec) context->use_certificate_chain_file(certificate_file, ec);
   if (ec) {

@@ -1,4 +1,5 @@
-// TokenEvent: what a TokenService sends back for one request, in order. Plain data, moved from thread to thread.
+// TokenEvent: what a TokenService sends back for one request, in order. Plain data, moved from
+// thread to thread.
 
 #pragma once
 
@@ -38,10 +39,10 @@ struct EventEnd {
 };
 
 struct TokenEvent {
-  int32_t first_index = 0;           // of tokens[0], counted from the first generated token
-  SmallVec<TokenId, 6> tokens;       // may be empty on a terminal event
+  int32_t first_index = 0;             // of tokens[0], counted from the first generated token
+  SmallVec<TokenId, 6> tokens;         // may be empty on a terminal event
   std::vector<TokenLogprob> logprobs;  // one per token if asked for, else empty
-  std::unique_ptr<EventEnd> end;     // terminal event
+  std::unique_ptr<EventEnd> end;       // terminal event
 };
 
 }  // namespace sluice::wire

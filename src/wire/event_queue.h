@@ -27,9 +27,13 @@ inline constexpr uint32_t kQueuedEvents = 16;
 
 class EventQueue {
  public:
-  // Each push lists `node` in `ready`.
-  EventQueue(ReadyList& ready, ReadyList::Node& node)
-      : ready_(ready), node_(node), ring_(kQueuedEvents + 1) {}
+  // When the consumer is told: at each event, or only when half the places are taken (for answers
+  // that nobody sees before their end; most wake-ups are spared).
+  enum class Tell : uint8_t { kEachEvent, kHalfFull };
+
+  // Telling lists `node` in `ready`.
+  EventQueue(ReadyList& ready, ReadyList::Node& node, Tell tell = Tell::kEachEvent)
+      : ready_(ready), node_(node), tell_(tell), ring_(kQueuedEvents + 1) {}
   EventQueue(const EventQueue&) = delete;
 
   // Called inside TokenService::Submit, before any push: rung by Drained when a push was refused
@@ -44,7 +48,7 @@ class EventQueue {
     }
     if (!HasRoom()) return false;
     SLUICE_CHECK(ring_.TryPush(event));
-    ready_.Add(node_);
+    if (tell_ == Tell::kEachEvent || ring_.free() <= kQueuedEvents / 2) ready_.Add(node_);
     return true;
   }
 
@@ -91,6 +95,7 @@ class EventQueue {
 
   ReadyList& ready_;
   ReadyList::Node& node_;
+  const Tell tell_;
   SpscRing<TokenEvent> ring_;
   std::atomic<bool> starved_{false};  // a push was refused since the last Drained()
   std::atomic<bool> ending_{false};   // the terminal event is about to be pushed

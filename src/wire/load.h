@@ -1,5 +1,5 @@
-// LoadReport: how busy a TokenService is. A snapshot, maybe stale; for health, metrics and placement, never for
-// correctness. Plain data.
+// LoadReport: how busy a TokenService is. A snapshot, maybe stale; for health, metrics, admission
+// and placement, never for correctness. Plain data.
 
 #pragma once
 
@@ -10,9 +10,10 @@
 namespace sluice::wire {
 
 struct LoadReport {
-  int64_t n_waiting = 0;  // accepted, not started
-  int64_t n_running = 0;  // holding an engine slot
-  Time last_step;         // when Step() last ran: a service that has work and does not step is wedged
+  int64_t n_waiting = 0;      // accepted, not started
+  int64_t n_running = 0;      // holding an engine slot
+  int64_t n_running_max = 0;  // engine slots: of the waiting, those that find one free start next
+  Time last_step;  // when Step() last ran: a service that has work and does not step is wedged
 };
 
 }  // namespace sluice::wire

@@ -1,5 +1,5 @@
-// GenerateRequest: what hop 3 hands to a TokenService. Tokens only: no text, no file, no pointer to anything outside.
-// Plain data, moved from thread to thread.
+// GenerateRequest: what hop 3 hands to a TokenService. Tokens only: no text, no file, no pointer to
+// anything outside. Plain data, moved from thread to thread.
 
 #pragma once
 
@@ -31,8 +31,9 @@ struct SamplingParams {
   std::vector<LogitBias> logit_bias;
 };
 
-// One scripted answer (spec script-format.md): what the model "samples", with its timing and its injected fault. Chosen
-// in request preparation; the token source plays it and knows nothing of the file.
+// One scripted answer (spec script-format.md): what the model "samples", with its timing and its
+// injected fault. Chosen in request preparation; the token source plays it and knows nothing of the
+// file.
 struct ScriptPlay {
   enum class Fault : uint8_t { kNone, kFail, kSick, kHang, kDie };
 
@@ -41,20 +42,21 @@ struct ScriptPlay {
   Duration pace;             // before each event
   Duration first;            // before the first token
   Fault fault = Fault::kNone;
-  int32_t fault_after = 0;   // tokens; a fault that the output does not reach has no effect
+  int32_t fault_after = 0;       // tokens; a fault that the output does not reach has no effect
   std::optional<float> logprob;  // of each scripted token, if asked for
-  Status refuse;             // not OK: Submit answers this and nothing is generated
+  Status refuse;                 // not OK: Submit answers this and nothing is generated
 };
 
 struct GenerateRequest {
   RequestId id;
   TenantId tenant;
-  Time deadline = Time::Max();    // then the request ends with kDeadlineExceeded
+  Time deadline = Time::Max();  // then the request ends with kDeadlineExceeded
   std::vector<TokenId> prompt;
-  int32_t n_max = 0;              // tokens to generate at most, >= 1
+  int32_t n_max = 0;  // tokens to generate at most, >= 1
   SamplingParams sampling;
   SmallVec<TokenId, 2> stop_ids;  // besides the model's own end token
-  std::unique_ptr<const ScriptPlay> script;  // null: the real model samples
+  // Null: the real model samples. The choices of one request share it.
+  std::shared_ptr<const ScriptPlay> script;
 };
 
 }  // namespace sluice::wire

@@ -1,5 +1,5 @@
-// Usage: tokens of one request by kind. Filled by hop 9 (the service) and hop 10 (reasoning, which is text); nobody
-// else computes one. Plain data.
+// Usage: tokens of one request by kind. Filled by hop 9 (the service) and hop 10 (reasoning, which
+// is text); nobody else computes one. Plain data.
 
 #pragma once
 
@@ -11,7 +11,8 @@ struct Usage {
   int32_t n_prompt = 0;      // tokens, cached ones included
   int32_t n_cached = 0;      // of the prompt, served from the KV cache
   int32_t n_completion = 0;  // generated tokens up to the stop; the end token does not count
-  int32_t n_reasoning = 0;   // of the completion: tokens of the emitted reasoning text (spec recipe.md §8.5)
+  int32_t n_reasoning =
+      0;  // of the completion: tokens of the emitted reasoning text (spec recipe.md §8.5)
 };
 
 }  // namespace sluice::wire

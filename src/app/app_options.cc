@@ -1,0 +1,104 @@
+#include "app/app_options.h"
+
+#include <fmt/format.h>
+
+#include "base/limits.h"
+
+namespace sluice::app {
+namespace {
+
+constexpr std::string_view kLogLevels[] = {"debug", "info", "warn", "error"};
+constexpr std::string_view kLogFormats[] = {"text", "json"};
+
+void DeclareActions(AppOptions& o, OptionSet& set) {
+  set.Group("Command");
+  set.Add("help", &o.help, {.help = "Print this and leave.", .reach = OptionReach::kFlagOnly});
+  set.Add("config", &o.config,
+          {.help = "TOML file with options.",
+           .value = "FILE",
+           .reach = OptionReach::kFlagOrEnvironment});
+  set.Add(
+      "print-config", &o.print_config,
+      {.help =
+           "Print what is set, as a config file that says where each value comes from, and leave.",
+       .reach = OptionReach::kFlagOnly});
+}
+
+void DeclareModel(AppOptions& o, OptionSet& set) {
+  set.Group("Model");
+  set.Add("script", &o.script,
+          {.help = "Script that answers in place of a model.", .value = "FILE"});
+  set.Add("model-name", &o.model_name, {.help = "Name of the model in the API.", .value = "NAME"});
+  set.Add("model-alias", &o.model_aliases,
+          {.help = "Further name that requests may use; once for each name.", .value = "NAME"});
+  set.Add(
+      "context", &o.n_context, {.min = 1, .max = 1'048'576},
+      {.help = "Prompt and output of one request together.", .unit = "tokens", .is_limit = true});
+  set.Add(
+      "max-output", &o.n_output_max, {.min = 1, .max = 1'048'576},
+      {.help = "Output of one request, whatever it asks for.", .unit = "tokens", .is_limit = true});
+  set.Add("default-thinking", &o.default_thinking,
+          {.help = "Think before the answer unless a request says otherwise."});
+}
+
+void DeclareEngine(AppOptions& o, OptionSet& set) {
+  set.Group("Engine");
+  set.Add("max-running", &o.max_running, {.min = 1, .max = 65'536},
+          {.help = "Answers generated at the same time; further ones wait.",
+           .unit = "answers",
+           .is_limit = true});
+  set.Add("prep-threads", &o.n_prep_threads, {.min = 1, .max = 64},
+          {.help = "Threads that read and render requests."});
+}
+
+void DeclareLog(AppOptions& o, OptionSet& set) {
+  set.Group("Log");
+  set.AddChoice("log-level", &o.log.level, kLogLevels,
+                {.help = "Lines below this level are not written.", .value = "LEVEL"});
+  set.AddChoice("log-format", &o.log.format, kLogFormats,
+                {.help = "Form of a line.", .value = "FORM"});
+  set.Add("log-file", &o.log.file,
+          {.help = "File that the log is appended to, instead of stderr.", .value = "FILE"});
+}
+
+}  // namespace
+
+void AppOptions::Declare(OptionSet& set) {
+  DeclareActions(*this, set);
+  DeclareModel(*this, set);
+  serve.Declare(set);
+  DeclareEngine(*this, set);
+  DeclareLog(*this, set);
+}
+
+Status AppOptions::Read(OptionSet& set, const CommandLine& line, FileSystem& files) {
+  SLUICE_TRY(set.ReadFlags(line.args));
+  SLUICE_TRY(set.ReadEnvironment(line.environment));
+  if (!config.empty()) {
+    SLUICE_TRY(std::string text, files.ReadWhole(config, limits::kMaxConfigFileBytes));
+    SLUICE_TRY(set.ReadFile(text, config));
+  }
+  return Check();
+}
+
+Status AppOptions::Check() const {
+  if (serve.tls_certificate.empty() != serve.tls_key.empty()) {
+    return Status::Invalid("tls-certificate and tls-key go together: only one of them is set");
+  }
+  const bool has_key = !serve.api_key.empty() || !serve.api_keys_file.empty();
+  if (!has_key && !serve.allow_no_key && !IsLoopback(serve.host)) {
+    return Status::Invalid(
+        fmt::format("host {} can be reached from other machines, and no key is set: set api-key or "
+                    "api-keys-file, or allow-no-key to serve everybody",
+                    serve.host));
+  }
+  return Status::Ok();
+}
+
+bool IsLoopback(std::string_view host) {
+  return host == "localhost" || host == "::1" ||
+         (host.starts_with("127.") &&
+          host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
+
+}  // namespace sluice::app

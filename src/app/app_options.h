@@ -1,0 +1,54 @@
+// AppOptions: everything `sluice serve` can be told: what the HTTP server has, and what only this
+// program knows.
+//
+// Thread-compatible; immutable after start.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "app/command.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/result.h"
+#include "env/file_system.h"
+#include "serve/options.h"
+
+namespace sluice::app {
+
+struct AppOptions {
+  // Actions.
+  bool help = false;
+  bool print_config = false;
+  std::string config;
+
+  // Model.
+  std::string script;
+  std::string model_name = "deepseek-flash";
+  std::vector<std::string> model_aliases = {"deepseek-v4-flash", "DeepSeek-V4.1-Flash"};
+  int32_t n_context = 1'048'576;
+  int32_t n_output_max = 393'216;
+  bool default_thinking = true;
+
+  // Engine and host work.
+  int32_t max_running = 256;
+  int32_t n_prep_threads = 1;
+
+  LogOptions log;
+  serve::ServeOptions serve;
+
+  void Declare(OptionSet& set);
+
+  // Flags, then environment, then the file that they name; then what no single option can say.
+  Status Read(OptionSet& set, const CommandLine& line, FileSystem& files);
+
+  // What concerns several options: half a TLS configuration, an open door.
+  Status Check() const;
+};
+
+// Whether nobody outside this machine can connect to `host`.
+bool IsLoopback(std::string_view host);
+
+}  // namespace sluice::app

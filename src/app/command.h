@@ -1,0 +1,42 @@
+// What a subcommand gets and answers. Each one is a file of this folder and a line of the table in
+// main.cc.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/options.h"
+#include "base/status.h"
+
+namespace sluice::app {
+
+inline constexpr std::string_view kVersion = SLUICE_VERSION;
+
+struct CommandLine {
+  std::vector<std::string> args;  // after the subcommand
+  Environment environment;        // SLUICE_* only
+};
+
+enum ExitCode : int { kDone = 0, kFailed = 1, kWrongUsage = 2 };
+
+int ServeMain(const CommandLine& line);
+int ConfigMain(const CommandLine& line);
+int DoctorMain(const CommandLine& line);
+int VersionMain(const CommandLine& line);
+
+// Whether --help or -h stands anywhere, for commands whose help is one text.
+bool AsksForHelp(const CommandLine& line);
+
+// To stderr: "sluice serve: message", and where help is.
+int FailUsage(std::string_view command, const Status& status);
+// To stderr, for what went wrong although the usage was right.
+int Fail(std::string_view command, const Status& status);
+
+// To stdout at once, so that whoever waits for a line gets it.
+void Print(std::string_view text);
+// To stderr. Neither can fail: a closed stream is the business of whoever closed it.
+void Complain(std::string_view text);
+
+}  // namespace sluice::app

@@ -1,0 +1,148 @@
+// `sluice doctor`: what this binary is made of: the way of a token, and every limit.
+
+#include <fmt/format.h>
+
+#include "app/app_options.h"
+#include "app/command.h"
+#include "base/json_writer.h"
+#include "base/limits.h"
+#include "base/trace.h"
+#include "env/posix/posix_env.h"
+
+namespace sluice::app {
+namespace {
+
+constexpr std::string_view kCommand = "doctor";
+
+constexpr std::string_view kHelp =
+    "Says what this program is made of.\n"
+    "\n"
+    "usage: sluice doctor limits [--json] [--flag value ...]\n"
+    "         every limit: fixed ones, and options as flags, environment and --config set them\n"
+    "       sluice doctor path [--json]\n"
+    "         the ten hops of a token, with their trace zones\n";
+
+struct LimitRow {
+  std::string name;
+  int64_t number;
+  std::string value;  // with unit
+  std::string_view unit;
+  std::string_view sentence;
+  std::string origin;
+};
+
+std::vector<LimitRow> LimitRows(const OptionSet& set) {
+  std::vector<LimitRow> rows;
+  for (const OptionLine& line : set.Lines()) {
+    if (!line.is_limit) continue;
+    // Sizes and durations are quoted and have their unit; counts are bare.
+    const bool quoted = line.value.starts_with('"');
+    rows.push_back({.name = std::string(line.name),
+                    .number = line.number,
+                    .value = quoted ? line.value.substr(1, line.value.size() - 2)
+                                    : fmt::format("{} {}", line.value, line.unit),
+                    .unit = line.unit,
+                    .sentence = line.help,
+                    .origin = line.origin});
+  }
+  for (const limits::Limit& limit : limits::All()) {
+    rows.push_back({.name = std::string(limit.name),
+                    .number = limit.value,
+                    .value = fmt::format("{} {}", limit.value, limit.unit),
+                    .unit = limit.unit,
+                    .sentence = limit.sentence,
+                    .origin = "fixed"});
+  }
+  return rows;
+}
+
+std::string LimitsText(const std::vector<LimitRow>& rows) {
+  std::string text;
+  for (const LimitRow& row : rows) {
+    text += fmt::format("{:<24} {:>18}  {:<8} {}\n", row.name, row.value, row.origin, row.sentence);
+  }
+  return text;
+}
+
+std::string LimitsJson(const std::vector<LimitRow>& rows) {
+  std::string text;
+  JsonWriter w(text);
+  w.Array();
+  for (const LimitRow& row : rows) {
+    w.Object();
+    w.Key("name").String(row.name);
+    w.Key("value").Int(row.number);
+    w.Key("unit").String(row.unit);
+    w.Key("limits").String(row.sentence);
+    w.Key("origin").String(row.origin);
+    w.EndObject();
+  }
+  w.EndArray();
+  return text + "\n";
+}
+
+std::string PathText() {
+  std::string text;
+  for (const ZoneRow& row : kZones) {
+    text += fmt::format("{:>2}  {:<13} {:<14} {} \u00b7 {}\n    {:<13} {:<14} {}\n", row.hop,
+                        row.name, row.thread, row.file, row.function, "", "", row.from_to);
+  }
+  return text;
+}
+
+std::string PathJson() {
+  std::string text;
+  JsonWriter w(text);
+  w.Array();
+  for (const ZoneRow& row : kZones) {
+    w.Object();
+    w.Key("hop").Int(row.hop);
+    w.Key("zone").String(row.name);
+    w.Key("thread").String(row.thread);
+    w.Key("file").String(row.file);
+    w.Key("function").String(row.function);
+    w.Key("from_to").String(row.from_to);
+    w.EndObject();
+  }
+  w.EndArray();
+  return text + "\n";
+}
+
+int Limits(CommandLine line) {
+  const PosixEnv posix;
+  AppOptions options;
+  bool json = false;
+  OptionSet set;
+  options.Declare(set);
+  set.Add("json", &json, {.help = "For programs.", .reach = OptionReach::kFlagOnly});
+  const Status status = options.Read(set, line, posix.env().fs);
+  if (!status.ok()) return FailUsage(kCommand, status);
+  Print(json ? LimitsJson(LimitRows(set)) : LimitsText(LimitRows(set)));
+  return kDone;
+}
+
+int Path(const CommandLine& line) {
+  bool json = false;
+  OptionSet set;
+  set.Add("json", &json, {.help = "For programs.", .reach = OptionReach::kFlagOnly});
+  if (Status status = set.ReadFlags(line.args); !status.ok()) return FailUsage(kCommand, status);
+  Print(json ? PathJson() : PathText());
+  return kDone;
+}
+
+}  // namespace
+
+int DoctorMain(const CommandLine& line) {
+  const std::string topic = line.args.empty() ? "" : line.args[0];
+  if (AsksForHelp(line)) {
+    Print(kHelp);
+    return kDone;
+  }
+  CommandLine rest = line;
+  if (!rest.args.empty()) rest.args.erase(rest.args.begin());
+  if (topic == "limits") return Limits(rest);
+  if (topic == "path") return Path(rest);
+  return FailUsage(kCommand, Status::Invalid("say `limits` or `path`"));
+}
+
+}  // namespace sluice::app

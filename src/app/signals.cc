@@ -1,0 +1,68 @@
+#include "app/signals.h"
+
+#include <signal.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace sluice::app {
+namespace {
+
+// Ends the thread. Nobody else has a use for it, and blocked it can only be taken by sigwait.
+constexpr int kEnd = SIGUSR1;
+
+sigset_t Awaited() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal_number : {SIGTERM, SIGINT, SIGHUP, kEnd}) sigaddset(&set, signal_number);
+  return set;
+}
+
+}  // namespace
+
+void BlockSignals() {
+  const sigset_t set = Awaited();
+  SLUICE_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+struct SignalThread::State {
+  explicit State(serve::Server& given_server) : server(given_server), thread([this] { Run(); }) {}
+  void Run() noexcept;
+
+  serve::Server& server;
+  std::atomic<bool> ending{false};
+  std::thread thread;  // last: it uses the others
+};
+
+SignalThread::SignalThread(serve::Server& server) : state_(std::make_unique<State>(server)) {}
+
+SignalThread::~SignalThread() {
+  state_->ending.store(true, std::memory_order_release);
+  SLUICE_CHECK(pthread_kill(state_->thread.native_handle(), kEnd) == 0);
+  state_->thread.join();
+}
+
+void SignalThread::State::Run() noexcept {
+  const sigset_t set = Awaited();
+  bool draining = false;
+  while (true) {
+    int signal_number = 0;
+    SLUICE_CHECK(sigwait(&set, &signal_number) == 0);
+    if (ending.load(std::memory_order_acquire)) return;
+    if (signal_number == SIGHUP) {
+      server.Reload();
+    } else if (signal_number != kEnd && !draining) {
+      draining = true;
+      server.Drain();
+    } else if (signal_number != kEnd) {
+      Log(LogLevel::kWarn, "stopping at once");
+      server.Stop();
+    }
+  }
+}
+
+}  // namespace sluice::app

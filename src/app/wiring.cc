@@ -1,0 +1,106 @@
+#include "app/wiring.h"
+
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/work_pool.h"
+#include "cluster/router.h"
+#include "codec/script_book.h"
+#include "env/posix/event_bell.h"
+#include "wire/scripted_service.h"
+
+namespace sluice::app {
+namespace {
+
+// The thread of one token service: steps it when it is due and when its bell rings.
+class EngineThread {
+ public:
+  EngineThread(wire::ScriptedService& service, EventBell& bell, const Clock& clock)
+      : service_(service), bell_(bell), clock_(clock), thread_([this] { Run(); }) {}
+  EngineThread(const EngineThread&) = delete;
+
+  // Every request ends with a terminal event before the thread does.
+  ~EngineThread() {
+    stopping_.store(true, std::memory_order_release);
+    bell_.Ring();
+    thread_.join();
+  }
+
+ private:
+  void Run() noexcept {
+    while (!stopping_.load(std::memory_order_acquire)) {
+      bell_.Wait(service_.Step(clock_.Now()), clock_);
+    }
+    service_.CancelAll();
+    while (!service_.idle()) service_.Step(clock_.Now());
+  }
+
+  wire::ScriptedService& service_;
+  EventBell& bell_;
+  const Clock& clock_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;  // last: it uses the others
+};
+
+Result<codec::ScriptBook> ReadScript(FileSystem& files,
+                                     const std::string& path,
+                                     int32_t n_vocabulary) {
+  SLUICE_TRY(std::string text, files.ReadWhole(path, limits::kMaxScriptFileBytes));
+  Result<codec::ScriptBook> book = codec::ScriptBook::Parse(text, n_vocabulary);
+  if (!book) book.error().AddContext(path);
+  return book;
+}
+
+}  // namespace
+
+// In the order of building; each may use those above it.
+struct Wiring::Parts {
+  Parts(const AppOptions& options, codec::ModelCard card, codec::ScriptBook book)
+      : model(std::move(card)),
+        script(std::move(book)),
+        service({.max_running = options.max_running,
+                 .max_waiting = options.serve.max_requests,
+                 .bell = bell.bell()}),
+        router({.max_waiting = options.serve.max_requests}, service),
+        prep(options.n_prep_threads, options.serve.max_requests) {}
+
+  const codec::ModelCard model;
+  codec::ScriptBook script;
+  EventBell bell;
+  wire::ScriptedService service;
+  cluster::Router router;
+  WorkPool prep;
+  std::unique_ptr<serve::Server> server;
+  std::optional<EngineThread> engine;
+};
+
+Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& options) {
+  codec::ModelCard card = {.name = options.model_name,
+                           .aliases = options.model_aliases,
+                           .n_context = options.n_context,
+                           .n_output_max = options.n_output_max};
+  SLUICE_TRY(codec::ScriptBook book, ReadScript(env.fs, options.script, card.n_vocabulary));
+  auto parts = std::make_unique<Parts>(options, std::move(card), std::move(book));
+  SLUICE_TRY(
+      parts->server,
+      serve::Server::Open(options.serve, {.env = env,
+                                          .service = parts->router,
+                                          .prep = parts->prep,
+                                          .prepare = {.model = parts->model,
+                                                      .script = &parts->script,
+                                                      .strict = options.serve.strict,
+                                                      .default_thinking = options.default_thinking},
+                                          .version = std::string(kVersion)}));
+  parts->engine.emplace(parts->service, parts->bell, env.clock);
+  return std::unique_ptr<Wiring>(new Wiring(std::move(parts)));
+}
+
+Wiring::Wiring(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Wiring::~Wiring() = default;
+
+serve::Server& Wiring::server() { return *parts_->server; }
+
+}  // namespace sluice::app

@@ -1,0 +1,146 @@
+#include "codec/answer.h"
+
+#include <vector>
+
+#include "base/check.h"
+#include "codec/dialect/chat/encode.h"
+#include "codec/format/bytes/output_lexer.h"
+#include "codec/format/stop_set.h"
+
+namespace sluice::codec {
+namespace {
+
+enum class ChoiceState : uint8_t {
+  kNew,  // no event yet
+  kOpen,
+  kStopped,  // a stop string was found; the terminal event is still to come
+  kDone,
+};
+
+struct Choice {
+  explicit Choice(const bytes::OutputLexer::Params& params) : lexer(params) {}
+
+  bytes::OutputLexer lexer;
+  ChoiceState state = ChoiceState::kNew;
+  codec::Finish finish = codec::Finish::kStop;
+  bool ended = false;  // its finish frame was written
+  bool told = false;   // the service's own usage has come
+  wire::Usage usage;
+};
+
+codec::Finish FinishOf(wire::FinishReason reason) {
+  return reason == wire::FinishReason::kLength ? codec::Finish::kLength : codec::Finish::kStop;
+}
+
+}  // namespace
+
+struct Answer::State {
+  State(AnswerSpec s, const AnswerIdentity& identity)
+      : spec(std::move(s)), stops(spec.stops), encoder(spec, identity) {
+    choices.reserve(static_cast<size_t>(spec.n_choices));
+    for (int32_t i = 0; i < spec.n_choices; ++i) {
+      choices.emplace_back(bytes::OutputLexer::Params{
+          .start = spec.start, .stops = stops, .logprobs = spec.logprobs});
+    }
+  }
+
+  void Show(int32_t index, std::span<const OutputEvent> events, std::string& out) {
+    for (const OutputEvent& event : events) encoder.OnEvent(index, event, out);
+  }
+  void End(int32_t index, codec::Finish finish, std::string& out);
+
+  const AnswerSpec spec;
+  const StopSet stops;
+  chat::Encoder encoder;  // the only dialect so far; a second one makes this a variant
+  std::vector<Choice> choices;
+  int32_t n_running = 0;  // choices without a finish
+};
+
+Answer::Answer(const Dialect&, AnswerSpec spec, AnswerIdentity identity)
+    : state_(std::make_unique<State>(std::move(spec), identity)) {
+  state_->n_running = state_->spec.n_choices;
+}
+Answer::~Answer() = default;
+Answer::Answer(Answer&&) noexcept = default;
+
+Answer::Next Answer::OnEvent(int32_t choice, const wire::TokenEvent& event, std::string& out) {
+  SLUICE_CHECK(choice >= 0 && choice < state_->spec.n_choices);
+  Choice& c = state_->choices[static_cast<size_t>(choice)];
+  SLUICE_CHECK(c.state != ChoiceState::kDone);
+  if (event.end) {
+    c.told = true;
+    c.usage.n_prompt = event.end->usage.n_prompt;
+    c.usage.n_cached = event.end->usage.n_cached;
+  }
+  if (c.state == ChoiceState::kStopped) {
+    if (!event.end) return Next::kMore;
+    c.state = ChoiceState::kDone;
+    return Next::kChoiceDone;
+  }
+  if (c.state == ChoiceState::kNew) {
+    state_->encoder.Begin(choice, out);
+    c.state = ChoiceState::kOpen;
+  }
+
+  state_->Show(choice, c.lexer.Push(event.tokens, event.logprobs), out);
+  if (event.end && !c.lexer.stopped()) state_->Show(choice, c.lexer.End(), out);
+  c.usage.n_completion = c.lexer.n_tokens();
+  c.usage.n_reasoning = c.lexer.n_reasoning();
+  if (c.lexer.stopped()) {
+    state_->End(choice, codec::Finish::kStopString, out);
+    c.state = event.end ? ChoiceState::kDone : ChoiceState::kStopped;
+    return event.end ? Next::kChoiceDone : Next::kCancel;
+  }
+  if (!event.end) return Next::kMore;
+  c.usage.n_completion = event.end->usage.n_completion;
+  state_->End(choice, FinishOf(event.end->finish), out);
+  c.state = ChoiceState::kDone;
+  return Next::kChoiceDone;
+}
+
+// The last finish frame of a stream carries the usage, unless a chunk of its own was asked for: it
+// waits for Finish.
+void Answer::State::End(int32_t index, codec::Finish finish, std::string& out) {
+  Choice& c = choices[static_cast<size_t>(index)];
+  c.finish = finish;
+  --n_running;
+  if (n_running == 0 && spec.stream && !spec.include_usage) return;
+  encoder.End(index, finish, nullptr, out);
+  c.ended = true;
+}
+
+void Answer::Finish(std::string& out) {
+  const wire::Usage total = usage();
+  for (int32_t i = 0; i < state_->spec.n_choices; ++i) {
+    const Choice& c = state_->choices[static_cast<size_t>(i)];
+    SLUICE_CHECK(c.state == ChoiceState::kDone || c.state == ChoiceState::kStopped);
+    if (!c.ended) state_->encoder.End(i, c.finish, &total, out);
+  }
+  state_->encoder.Finish(total, out);
+}
+
+void Answer::Heartbeat(std::string& out) { state_->encoder.Heartbeat(out); }
+
+void Answer::Fail(const Status& status, std::string_view request_id, std::string& out) {
+  state_->encoder.Fail(status, request_id, out);
+}
+
+wire::Usage Answer::usage() const {
+  wire::Usage total;
+  total.n_prompt = state_->spec.n_prompt;
+  bool told = false;
+  for (const Choice& c : state_->choices) {
+    if (c.told && !told) {
+      total.n_prompt = c.usage.n_prompt;
+      total.n_cached = c.usage.n_cached;
+      told = true;
+    }
+    total.n_completion += c.usage.n_completion;
+    total.n_reasoning += c.usage.n_reasoning;
+  }
+  return total;
+}
+
+const AnswerSpec& Answer::spec() const { return state_->spec; }
+
+}  // namespace sluice::codec

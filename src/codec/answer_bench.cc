@@ -1,0 +1,105 @@
+// Events per second of hop 10: two-byte deltas of one choice into SSE frames, on one core.
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "codec/answer.h"
+
+namespace {
+
+using sluice::TokenId;
+using sluice::codec::Answer;
+
+constexpr int kEvents = 200'000;
+constexpr int kRounds = 7;
+
+Answer Make(bool thinking, std::vector<std::string> stops) {
+  sluice::codec::AnswerSpec spec;
+  spec.model = "deepseek-flash";
+  spec.thinking = thinking;
+  spec.start =
+      thinking ? sluice::codec::OutputStart::kReasoning : sluice::codec::OutputStart::kContent;
+  spec.stream = true;
+  spec.stops = std::move(stops);
+  return Answer(sluice::codec::Dialects()[0], spec,
+                {.id = "0123456789abcdef",
+                 .created = {1'700'000'000'000'000'000},
+                 .fingerprint = "sluice-0.1"});
+}
+
+sluice::wire::TokenEvent Event(int i) {
+  sluice::wire::TokenEvent event;
+  event.tokens.push_back(TokenId('a' + i % 26));
+  event.tokens.push_back(TokenId(i % 7 == 0 ? ' ' : 'a' + i % 13));
+  return event;
+}
+
+// The text that the frames carry, read back independently of the encoder.
+std::string TextOf(const std::string& stream) {
+  const std::string key = "\"content\":\"";
+  std::string text;
+  for (size_t at = stream.find(key); at != std::string::npos; at = stream.find(key, at)) {
+    at += key.size();
+    text += stream.substr(at, stream.find('"', at) - at);
+  }
+  return text;
+}
+
+void Require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "wrong result: %s\n", what);
+  std::exit(1);
+}
+
+double NanosPerEvent(const std::vector<sluice::wire::TokenEvent>& events,
+                     bool thinking,
+                     std::vector<std::string> stops) {
+  Answer answer = Make(thinking, std::move(stops));
+  std::string out;
+  size_t n_bytes = 0;
+  auto begin = std::chrono::steady_clock::now();
+  for (const sluice::wire::TokenEvent& event : events) {
+    answer.OnEvent(0, event, out);
+    if (out.size() < 16 * 1024) continue;
+    n_bytes += out.size();
+    out.clear();
+  }
+  std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - begin;
+  Require(n_bytes + out.size() > events.size() * 100, "frames are missing");
+  return spent.count() / static_cast<double>(events.size());
+}
+
+void Report(const char* name,
+            const std::vector<sluice::wire::TokenEvent>& events,
+            bool thinking,
+            const std::vector<std::string>& stops) {
+  std::vector<double> rounds;
+  for (int i = 0; i < kRounds; ++i) rounds.push_back(NanosPerEvent(events, thinking, stops));
+  std::sort(rounds.begin(), rounds.end());
+  const double median = rounds[kRounds / 2];
+  std::printf("%-18s %7.1f ns/event  %9.0f events/s  (%.1f to %.1f ns)\n", name, median,
+              1e9 / median, rounds.front(), rounds.back());
+}
+
+}  // namespace
+
+int main() {
+  std::vector<sluice::wire::TokenEvent> events;
+  std::string expected;
+  for (int i = 0; i < kEvents; ++i) {
+    events.push_back(Event(i));
+    for (TokenId token : events.back().tokens) expected += static_cast<char>(token.value);
+  }
+  Answer answer = Make(/*thinking=*/false, {});
+  std::string out;
+  for (const sluice::wire::TokenEvent& event : events) answer.OnEvent(0, event, out);
+  Require(TextOf(out) == expected, "the frames do not carry the text");
+
+  Report("content", events, /*thinking=*/false, {});
+  Report("reasoning", events, /*thinking=*/true, {});
+  Report("content, one stop", events, /*thinking=*/false, {"STOP"});
+  return 0;
+}

@@ -1,0 +1,235 @@
+#include "codec/dialect/chat/body.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/limits.h"
+#include "codec/dialect/field.h"
+
+namespace sluice::codec::chat {
+namespace {
+
+struct EffortName {
+  std::string_view name;
+  int32_t effort;
+};
+// spec recipe.md §3.6
+constexpr EffortName kEfforts[] = {{"none", kEffortOff}, {"minimal", 50}, {"low", 50},
+                                   {"medium", 75},       {"high", 75},    {"xhigh", 75},
+                                   {"ultra", 100},       {"max", 100}};
+
+Status ReadEffortAt(std::string_view path, const JsonValue& value, std::optional<int32_t>& effort) {
+  if (value.is_string()) {
+    const EffortName* found = std::ranges::find(kEfforts, value.AsString(), &EffortName::name);
+    if (found != std::end(kEfforts)) {
+      effort = found->effort;
+      return Status::Ok();
+    }
+  }
+  if (value.is(JsonKind::kInt) && value.AsInt64() >= 1 && value.AsInt64() <= 100) {
+    effort = static_cast<int32_t>(value.AsInt64());
+    return Status::Ok();
+  }
+  return WrongValue(
+      path,
+      "one of none, minimal, low, medium, high, xhigh, ultra, max, or an integer from 1 to 100",
+      value);
+}
+
+Status ReadThinking(const JsonValue& value, Body& body) {
+  if (!value.is_object()) return WrongValue("thinking", "an object with `type`", value);
+  constexpr std::string_view kTypes = "one of enabled, adaptive, disabled";
+  JsonValue type = value.Find("type");
+  if (!type.exists()) return Missing("thinking.type", kTypes);
+  std::string_view name = type.is_string() ? type.AsString() : std::string_view();
+  if (name != "enabled" && name != "adaptive" && name != "disabled")
+    return WrongValue("thinking.type", kTypes, type);
+  body.thinking = name != "disabled";
+  return Status::Ok();
+}
+
+// Aliases of vLLM's and SGLang's clients. Other keyword arguments address a template that does not
+// exist here.
+Status ReadTemplateArguments(const JsonValue& value, Body& body) {
+  constexpr std::string_view kName = "chat_template_kwargs";
+  if (!value.is_object()) return Named(WrongValue(kName, "an object", value), kName);
+  for (std::string_view key : {"enable_thinking", "thinking"}) {  // the last one there counts
+    SLUICE_TRY(
+        Named(ReadBool(fmt::format("{}.{}", kName, key), value.Find(key), body.template_thinking),
+              kName));
+  }
+  JsonValue effort = value.Find("reasoning_effort");
+  if (!effort.exists() || effort.is_null()) return Status::Ok();
+  return Named(ReadEffortAt("chat_template_kwargs.reasoning_effort", effort, body.template_effort),
+               kName);
+}
+
+Status ReadStop(const JsonValue& value, Body& body) {
+  if (value.is_string()) {
+    body.stops.push_back(value.AsString());
+    return Status::Ok();
+  }
+  if (!value.is_array()) return WrongValue("stop", "a string or a list of strings", value);
+  body.stop_is_list = true;
+  for (JsonValue element : value.elements()) {
+    if (!element.is_string())
+      return WrongValue(fmt::format("stop[{}]", body.stops.size()), "a string", element);
+    body.stops.push_back(element.AsString());
+  }
+  return Status::Ok();
+}
+
+Status ReadStreamOptions(const JsonValue& value, Body& body) {
+  if (!value.is_object()) return WrongValue("stream_options", "an object", value);
+  body.has_stream_options = true;
+  return ReadBool("stream_options.include_usage", value.Find("include_usage"), body.include_usage);
+}
+
+Status ReadJsonSchemaFormat(const JsonValue& value, Body& body) {
+  JsonValue holder = value.Find("json_schema");
+  if (!holder.exists()) return Missing("response_format.json_schema", "an object");
+  if (!holder.is_object()) return WrongValue("response_format.json_schema", "an object", holder);
+  std::optional<std::string_view> name;
+  std::optional<bool> strict;
+  SLUICE_TRY(ReadString("response_format.json_schema.name", holder.Find("name"), name));
+  SLUICE_TRY(ReadBool("response_format.json_schema.strict", holder.Find("strict"), strict));
+  body.response_strict = strict.value_or(false);
+  if (JsonValue schema = holder.Find("schema"); !schema.is_null()) body.response_schema = schema;
+  return Status::Ok();
+}
+
+Status ReadResponseFormat(const JsonValue& value, Body& body) {
+  if (!value.is_object()) return WrongValue("response_format", "an object with `type`", value);
+  constexpr std::string_view kTypes = "one of text, json_object, json_schema, regex";
+  JsonValue type = value.Find("type");
+  if (!type.exists()) return Missing("response_format.type", kTypes);
+  std::string_view name = type.is_string() ? type.AsString() : std::string_view();
+  if (name == "text") {
+    body.response_format = ResponseFormat::kText;
+  } else if (name == "json_object") {
+    body.response_format = ResponseFormat::kJsonObject;
+  } else if (name == "json_schema") {
+    body.response_format = ResponseFormat::kJsonSchema;
+    return ReadJsonSchemaFormat(value, body);
+  } else if (name == "regex") {
+    body.response_format = ResponseFormat::kRegex;
+    std::optional<std::string_view> pattern;
+    SLUICE_TRY(ReadString("response_format.pattern", value.Find("pattern"), pattern));
+    if (!pattern) return Missing("response_format.pattern", "a string");
+    body.response_pattern = *pattern;
+  } else {
+    return WrongValue("response_format.type", kTypes, type);
+  }
+  return Status::Ok();
+}
+
+// A documented field. Null values do not reach `read`: null is the same as absent. No `read`:
+// accepted, no effect here.
+struct Field {
+  std::string_view name;
+  Status (*read)(const JsonValue& value, Body& body);
+};
+
+// Sorted by name.
+constexpr Field kFields[] = {
+    {"chat_template_kwargs", ReadTemplateArguments},
+    {"frequency_penalty",
+     [](const JsonValue& v, Body& b) {
+       return ReadNumber("frequency_penalty", v, b.frequency_penalty);
+     }},
+    {"logit_bias",
+     [](const JsonValue& v, Body& b) {
+       b.logit_bias = v;
+       return v.is_object() ? Status::Ok()
+                            : Named(WrongValue("logit_bias", "an object", v), "logit_bias");
+     }},
+    {"logprobs", [](const JsonValue& v, Body& b) { return ReadBool("logprobs", v, b.logprobs); }},
+    {"max_completion_tokens",
+     [](const JsonValue& v, Body& b) {
+       return Named(ReadUint("max_completion_tokens", v, b.max_completion_tokens),
+                    "max_completion_tokens");
+     }},
+    {"max_tokens",
+     [](const JsonValue& v, Body& b) { return ReadUint("max_tokens", v, b.max_tokens); }},
+    {"messages", [](const JsonValue& v, Body& b) { return ReadMessages(v, b.messages.emplace()); }},
+    {"metadata", nullptr},
+    {"modalities", nullptr},
+    {"model", [](const JsonValue& v, Body& b) { return ReadString("model", v, b.model); }},
+    {"n", [](const JsonValue& v, Body& b) { return ReadUint("n", v, b.n); }},
+    {"parallel_tool_calls",
+     [](const JsonValue& v, Body& b) {
+       return ReadBool("parallel_tool_calls", v, b.parallel_tool_calls);
+     }},
+    {"prediction", nullptr},
+    {"presence_penalty",
+     [](const JsonValue& v, Body& b) {
+       return ReadNumber("presence_penalty", v, b.presence_penalty);
+     }},
+    {"prompt_cache_key", nullptr},
+    {"prompt_cache_retention", nullptr},
+    {"reasoning_effort",
+     [](const JsonValue& v, Body& b) { return ReadEffortAt("reasoning_effort", v, b.effort); }},
+    {"response_format", ReadResponseFormat},
+    {"safety_identifier", nullptr},
+    {"seed", [](const JsonValue& v, Body& b) { return ReadUint("seed", v, b.seed); }},
+    {"service_tier", nullptr},
+    {"stop", ReadStop},
+    {"store", nullptr},
+    {"stream", [](const JsonValue& v, Body& b) { return ReadBool("stream", v, b.stream); }},
+    {"stream_options", ReadStreamOptions},
+    {"temperature",
+     [](const JsonValue& v, Body& b) { return ReadNumber("temperature", v, b.temperature); }},
+    {"thinking", ReadThinking},
+    {"tool_choice", [](const JsonValue& v, Body& b) { return ReadToolChoice(v, b.tool_choice); }},
+    {"tools", [](const JsonValue& v, Body& b) { return ReadTools(v, b.tools); }},
+    {"top_logprobs",
+     [](const JsonValue& v, Body& b) { return ReadUint("top_logprobs", v, b.top_logprobs); }},
+    {"top_p", [](const JsonValue& v, Body& b) { return ReadNumber("top_p", v, b.top_p); }},
+    {"user",
+     [](const JsonValue& v, Body& b) { return Named(ReadString("user", v, b.user), "user"); }},
+    {"user_id", [](const JsonValue& v,
+                   Body& b) { return Named(ReadString("user_id", v, b.user_id), "user_id"); }},
+    {"verbosity", nullptr},
+};
+static_assert(std::ranges::is_sorted(kFields, {}, &Field::name));
+
+// A client's field name as it may stand in a response header.
+std::string HeaderName(std::string_view name) {
+  std::string safe;
+  for (char c : Shorten(name)) {
+    if (static_cast<uint8_t>(c) < 0x80) safe += c > ' ' && c < 0x7F && c != ',' ? c : '?';
+  }
+  return safe;
+}
+
+}  // namespace
+
+Status ReadBody(const JsonValue& root, bool strict, Body& body) {
+  if (!root.is_object()) {
+    return Status::Invalid(
+        fmt::format("invalid request body: it must be a JSON object, not {}", Describe(root)));
+  }
+  for (JsonMember member : root.members()) {
+    const Field* field = std::ranges::lower_bound(kFields, member.key, {}, &Field::name);
+    if (field == std::end(kFields) || field->name != member.key) {
+      if (strict) {
+        std::string name = Shorten(member.key);
+        return Status::InvalidField(name,
+                                    fmt::format("`{}` is not a field of this endpoint", name));
+      }
+      if (std::ssize(body.unknown_fields) < limits::kMaxIgnoredFieldsListed) {
+        body.unknown_fields.push_back(HeaderName(member.key));
+      }
+      continue;
+    }
+    if (field->read != nullptr && !member.value.is_null())
+      SLUICE_TRY(field->read(member.value, body));
+  }
+  if (!body.model) return Missing("model", "a string");
+  if (!body.messages) return Missing("messages", "an array");
+  return Status::Ok();
+}
+
+}  // namespace sluice::codec::chat

@@ -1,0 +1,229 @@
+// hop 10 of 10: after Commit, before Write.
+//
+// OnEvent writes one delta. It is the hot path of the server: what is the same in every chunk of a
+// choice is rendered once, and an event costs three appends and the escaping of its text.
+
+#include "codec/dialect/chat/encode.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/json_writer.h"
+#include "codec/dialect/chat/logprobs.h"
+
+namespace sluice::codec::chat {
+namespace {
+
+constexpr size_t Index(OutputKind kind) { return static_cast<size_t>(kind); }
+
+const char* NameOf(codec::Finish finish) {
+  switch (finish) {
+    case codec::Finish::kStop:
+    case codec::Finish::kStopString:
+      return "stop";
+    case codec::Finish::kLength:
+      return "length";
+    case codec::Finish::kToolCalls:
+      return "tool_calls";
+    case codec::Finish::kContentFilter:
+      return "content_filter";
+  }
+  return "stop";
+}
+
+bool StartsInReasoning(OutputStart start) {
+  return start == OutputStart::kReasoning || start == OutputStart::kReasoningContinued;
+}
+
+}  // namespace
+
+Encoder::Encoder(const AnswerSpec& spec, const AnswerIdentity& identity)
+    : spec_(spec), identity_(identity), starts_in_reasoning_(StartsInReasoning(spec.start)) {
+  choices_.resize(static_cast<size_t>(spec.n_choices));
+  if (!spec.stream) return;
+  // With thinking each delta names both fields, the other one null.
+  delta_end_[Index(OutputKind::kReasoning)] = "\"}";
+  delta_end_[Index(OutputKind::kContent)] =
+      spec.thinking ? "\",\"reasoning_content\":null}" : "\"}";
+  for (size_t kind = 0; kind < 2; ++kind) AppendTail(delta_end_[kind], "null", "null", tail_[kind]);
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    Choice& choice = choices_[i];
+    choice.start = fmt::format(
+        "data: {},\"choices\":[{{\"index\":{},\"delta\":", Head("chat.completion.chunk"), i);
+    choice.head[Index(OutputKind::kReasoning)] =
+        choice.start + "{\"content\":null,\"reasoning_content\":\"";
+    choice.head[Index(OutputKind::kContent)] = choice.start + "{\"content\":\"";
+  }
+}
+
+void Encoder::OnEvent(int32_t choice, const OutputEvent& event, std::string& out) {
+  Choice& c = choices_[static_cast<size_t>(choice)];
+  const size_t kind = Index(event.kind);
+  if (!spec_.stream) {
+    c.text[kind] += event.text;
+    AppendLogprobs(event.logprobs, c.logprobs[kind]);
+    return;
+  }
+  out += c.head[kind];
+  AppendJsonEscaped(out, event.text);
+  if (!spec_.logprobs) {
+    out += tail_[kind];
+    return;
+  }
+  logprobs_.clear();
+  AppendLogprobs(event.logprobs, logprobs_);
+  const bool is_reasoning = event.kind == OutputKind::kReasoning;
+  AppendTail(
+      delta_end_[kind],
+      LogprobsObject(is_reasoning ? "" : logprobs_, is_reasoning ? logprobs_ : "", spec_.thinking),
+      "null", out);
+}
+
+// From the end of the delta to the end of the frame. `logprobs` and `finish`: JSON values.
+void Encoder::AppendTail(std::string_view delta_end,
+                         std::string_view logprobs,
+                         std::string_view finish,
+                         std::string& out) const {
+  out += delta_end;
+  out += ",\"logprobs\":";
+  out += logprobs;
+  out += ",\"finish_reason\":";
+  out += finish;
+  out += spec_.include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n";
+}
+
+void Encoder::Begin(int32_t choice, std::string& out) {
+  if (!spec_.stream) return;
+  out += choices_[static_cast<size_t>(choice)].start;
+  AppendTail(starts_in_reasoning_ ? R"({"role":"assistant","content":null,"reasoning_content":""})"
+             : spec_.thinking     ? R"({"role":"assistant","content":"","reasoning_content":null})"
+                                  : R"({"role":"assistant","content":""})",
+             "null", "null", out);
+}
+
+void Encoder::End(int32_t choice,
+                  codec::Finish finish,
+                  const wire::Usage* usage,
+                  std::string& out) {
+  Choice& c = choices_[static_cast<size_t>(choice)];
+  c.finish_reason = NameOf(finish);
+  if (!spec_.stream) return;
+  out += c.start;
+  std::string_view delta =
+      spec_.thinking ? R"({"content":"","reasoning_content":null})" : R"({"content":""})";
+  AppendTail(delta, "null", fmt::format("\"{}\"", c.finish_reason), out);
+  if (usage == nullptr) return;
+  out.resize(out.size() - std::string_view("}\n\n").size());
+  out += ",\"usage\":";
+  AppendUsage(*usage, out);
+  out += "}\n\n";
+}
+
+void Encoder::Finish(const wire::Usage& usage, std::string& out) {
+  if (spec_.stream) {
+    if (spec_.include_usage) {
+      out += "data: " + Head("chat.completion.chunk") + ",\"choices\":[],\"usage\":";
+      AppendUsage(usage, out);
+      out += "}\n\n";
+    }
+    out += "data: [DONE]\n\n";
+    return;
+  }
+  out += Head("chat.completion") + ",\"choices\":[";
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    if (i > 0) out += ',';
+    AppendChoice(static_cast<int32_t>(i), out);
+  }
+  out += "],\"usage\":";
+  AppendUsage(usage, out);
+  out += '}';
+}
+
+void Encoder::AppendChoice(int32_t index, std::string& out) const {
+  const Choice& c = choices_[static_cast<size_t>(index)];
+  const std::string& content = c.text[Index(OutputKind::kContent)];
+  const std::string& reasoning = c.text[Index(OutputKind::kReasoning)];
+  out += fmt::format("{{\"index\":{},\"message\":{{\"role\":\"assistant\",\"content\":\"", index);
+  AppendJsonEscaped(out, content);
+  out += '"';
+  if (starts_in_reasoning_) {
+    out += ",\"reasoning_content\":\"";
+    AppendJsonEscaped(out, reasoning);
+    out += '"';
+  }
+  out += "},\"logprobs\":";
+  out += spec_.logprobs
+             ? LogprobsObject(c.logprobs[Index(OutputKind::kContent)],
+                              c.logprobs[Index(OutputKind::kReasoning)], starts_in_reasoning_)
+             : "null";
+  out += fmt::format(",\"finish_reason\":\"{}\"}}", c.finish_reason);
+}
+
+// The open head of an object: everything that all chunks of a stream share.
+std::string Encoder::Head(std::string_view object) const {
+  std::string head;
+  JsonWriter w(head);
+  w.Object();
+  w.Key("id").String("chatcmpl-" + identity_.id);
+  w.Key("object").String(object);
+  w.Key("created").Int(identity_.created.whole_seconds());
+  w.Key("model").String(spec_.model);
+  w.Key("system_fingerprint").String(identity_.fingerprint);
+  return head;
+}
+
+void Encoder::AppendUsage(const wire::Usage& usage, std::string& out) const {
+  JsonWriter w(out);
+  w.Object();
+  w.Key("prompt_tokens").Int(usage.n_prompt);
+  w.Key("completion_tokens").Int(usage.n_completion);
+  w.Key("total_tokens").Int(int64_t{usage.n_prompt} + usage.n_completion);
+  w.Key("prompt_tokens_details").Object().Key("cached_tokens").Int(usage.n_cached).EndObject();
+  if (spec_.thinking) {
+    w.Key("completion_tokens_details")
+        .Object()
+        .Key("reasoning_tokens")
+        .Int(usage.n_reasoning)
+        .EndObject();
+  }
+  w.Key("prompt_cache_hit_tokens").Int(usage.n_cached);
+  w.Key("prompt_cache_miss_tokens").Int(std::max(0, usage.n_prompt - usage.n_cached));
+  w.EndObject();
+}
+
+void Encoder::Heartbeat(std::string& out) const {
+  // White space in front of a JSON body is legal; a comment line keeps an event stream alive.
+  out += spec_.stream ? ": keep-alive\n\n" : "\n";
+}
+
+void Encoder::Fail(const Status& status, std::string_view request_id, std::string& out) const {
+  // The official SDKs raise at the first object with an `error` key and read no further. There is
+  // no finish_reason and no [DONE] behind it: a client that knows neither must see a broken answer,
+  // not a complete one.
+  if (spec_.stream) out += "data: ";
+  out += ErrorBody(status, request_id);
+  if (spec_.stream) out += "\n\n";
+}
+
+std::string ErrorBody(const Status& status, std::string_view request_id) {
+  const bool is_ours =
+      status.code() == ErrorCode::kInternal || status.code() == ErrorCode::kCorrupt;
+  std::string message(status.message());
+  if (is_ours)
+    message = fmt::format("The server had an error while processing this request (request id {}).",
+                          request_id);
+
+  std::string body;
+  JsonWriter w(body);
+  w.Object().Key("error").Object();
+  w.Key("message").String(message);
+  w.Key("type").String(RowOf(status.code()).openai_type);
+  w.Key("param");
+  status.param().empty() ? w.Null() : w.String(status.param());
+  w.Key("code").String(status.api_code());
+  w.EndObject().EndObject();
+  return body;
+}
+
+}  // namespace sluice::codec::chat

@@ -1,0 +1,67 @@
+// Encoder: OutputEvents as the bytes of a Chat Completions answer, streamed or whole
+// (dialect/chat/schema.md). One per request; owned by the net thread.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "codec/answer.h"
+#include "codec/conversation.h"
+#include "codec/output_event.h"
+#include "wire/usage.h"
+
+namespace sluice::codec::chat {
+
+// {"error": ...}; the text of an internal error is replaced, it never leaves the process.
+std::string ErrorBody(const Status& status, std::string_view request_id);
+
+class Encoder {
+ public:
+  // `spec` outlives the encoder.
+  Encoder(const AnswerSpec& spec, const AnswerIdentity& identity);
+
+  // A choice, in this order: Begin, OnEvent for each event, End. Usage: on the last choice of a
+  // stream that asked for no chunk of its own.
+  void Begin(int32_t choice, std::string& out);
+  void OnEvent(int32_t choice, const OutputEvent& event, std::string& out);
+  void End(int32_t choice, codec::Finish finish, const wire::Usage* usage, std::string& out);
+
+  // After all choices.
+  void Finish(const wire::Usage& usage, std::string& out);
+
+  void Heartbeat(std::string& out) const;
+  void Fail(const Status& status, std::string_view request_id, std::string& out) const;
+
+ private:
+  struct Choice {
+    std::string start;                    // stream: a chunk up to its delta
+    std::array<std::string, 2> head;      // stream: a text chunk up to its text, by kind
+    std::array<std::string, 2> text;      // whole: what has come, by kind
+    std::array<std::string, 2> logprobs;  // whole: entries, by kind
+    const char* finish_reason = "";
+  };
+
+  void AppendTail(std::string_view delta_end,
+                  std::string_view logprobs,
+                  std::string_view finish,
+                  std::string& out) const;
+  void AppendUsage(const wire::Usage& usage, std::string& out) const;
+  void AppendChoice(int32_t index, std::string& out) const;
+  std::string Head(std::string_view object) const;
+
+  const AnswerSpec& spec_;
+  const AnswerIdentity identity_;
+  const bool starts_in_reasoning_;
+  std::array<std::string, 2> delta_end_;  // behind the text of a chunk, by kind
+  std::array<std::string, 2> tail_;       // delta_end_ and everything after it
+  std::vector<Choice> choices_;
+  std::string logprobs_;  // scratch of OnEvent
+};
+
+}  // namespace sluice::codec::chat

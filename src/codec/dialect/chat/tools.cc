@@ -1,0 +1,219 @@
+#include "codec/dialect/chat/tools.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/limits.h"
+#include "codec/dialect/field.h"
+#include "codec/dialect/schema_check.h"
+
+namespace sluice::codec::chat {
+namespace {
+
+Status ReadTool(const std::string& path, const JsonValue& value, RawTool& tool) {
+  if (!value.is_object()) return WrongValue(path, "an object", value);
+  JsonValue type = value.Find("type");
+  if (type.exists() && !(type.is_string() && type.AsString() == "function")) {
+    return WrongValue(path + ".type", "\"function\"", type);
+  }
+  JsonValue function = value.Find("function");
+  if (!function.exists()) return Missing(path + ".function", "an object");
+  if (!function.is_object()) return WrongValue(path + ".function", "an object", function);
+
+  std::optional<std::string_view> name, description;
+  std::optional<bool> strict;
+  SLUICE_TRY(ReadString(path + ".function.name", function.Find("name"), name));
+  if (!name) return Missing(path + ".function.name", "a string");
+  SLUICE_TRY(ReadString(path + ".function.description", function.Find("description"), description));
+  SLUICE_TRY(ReadBool(path + ".function.strict", function.Find("strict"), strict));
+  tool.name = *name;
+  tool.description = description.value_or("");
+  tool.strict = strict.value_or(false);
+  if (JsonValue parameters = function.Find("parameters"); !parameters.is_null())
+    tool.parameters = parameters;
+  return Status::Ok();
+}
+
+// {"type": "function", "function": {"name": NAME}}, or flat as in the Responses API.
+Status ReadFunctionName(const std::string& path, const JsonValue& value, std::string_view& name) {
+  JsonValue function = value.Find("function");
+  JsonValue holder = function.exists() ? function : value;
+  std::optional<std::string_view> read;
+  SLUICE_TRY(ReadString(path + ".function.name", holder.Find("name"), read));
+  if (!read) return Missing(path + ".function.name", "a string");
+  name = *read;
+  return Status::Ok();
+}
+
+constexpr std::string_view kModes =
+    "\"none\", \"auto\", \"required\" or an object that names a function";
+
+// none, auto or required.
+bool ReadMode(const JsonValue& value, ToolChoice& mode) {
+  if (!value.is_string()) return false;
+  if (value.AsString() == "none") return mode = ToolChoice::kNone, true;
+  if (value.AsString() == "auto") return mode = ToolChoice::kAuto, true;
+  if (value.AsString() == "required") return mode = ToolChoice::kRequired, true;
+  return false;
+}
+
+Status ReadAllowedTools(const JsonValue& value, RawToolChoice& choice) {
+  JsonValue nested = value.Find("allowed_tools");
+  JsonValue holder = nested.exists() ? nested : value;
+  const std::string path = nested.exists() ? "tool_choice.allowed_tools" : "tool_choice";
+  JsonValue mode = holder.Find("mode");
+  if (mode.exists() && (!ReadMode(mode, choice.mode) || choice.mode == ToolChoice::kNone)) {
+    return Named(WrongValue(path + ".mode", "\"auto\" or \"required\"", mode), "tool_choice");
+  }
+  JsonValue tools = holder.Find("tools");
+  if (!tools.exists()) return Named(Missing(path + ".tools", "an array"), "tool_choice");
+  if (!tools.is_array())
+    return Named(WrongValue(path + ".tools", "an array", tools), "tool_choice");
+  choice.only_allowed = true;
+  int32_t i = 0;
+  for (JsonValue tool : tools.elements()) {
+    SLUICE_TRY(Named(ReadFunctionName(fmt::format("{}.tools[{}]", path, i++), tool,
+                                      choice.allowed.emplace_back()),
+                     "tool_choice"));
+  }
+  return Status::Ok();
+}
+
+Status CheckName(size_t index, std::string_view name) {
+  if (name.empty()) {
+    return Status::Invalid(fmt::format(
+        "Invalid 'tools[{}].function.name': empty string. Expected a string with minimum length 1, "
+        "but got an empty string instead.",
+        index));
+  }
+  if (name.size() > limits::kMaxToolNameBytes) {
+    return Status::Invalid(fmt::format(
+        "Invalid 'tools[{}].function.name': string too long. Expected a string with maximum length "
+        "{}, but got a string with length {} instead.",
+        index, limits::kMaxToolNameBytes, name.size()));
+  }
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  if (name.find_first_not_of(kAllowed) == std::string_view::npos) return Status::Ok();
+  return Status::Invalid(fmt::format(
+      "Invalid 'tools[{}].function.name': string does not match pattern. Expected a string that "
+      "matches the pattern '^[a-zA-Z0-9_-]+$'.",
+      index));
+}
+
+Status CheckParameters(const RawTool& tool) {
+  const JsonValue& schema = tool.parameters;
+  if (!schema.exists()) return Status::Ok();
+  Status status = CheckJsonSchema(schema);
+  if (!status.ok()) {
+    return status.AddContext(fmt::format("Invalid schema for function '{}'", tool.name));
+  }
+  if (tool.strict) {
+    constexpr StrictParams kParams{.what = "function parameters schema", .top_may_be_empty = true};
+    SLUICE_TRY(CheckStrictSchema(schema, kParams));
+  }
+  JsonValue type = schema.Find("type");
+  if (schema.is_object() && (!type.exists() || (type.is_string() && type.AsString() == "object"))) {
+    return Status::Ok();
+  }
+  return Status::Invalid(
+      fmt::format("Invalid schema for function '{}': schema must be a JSON Schema of 'type: "
+                  "\"object\"', got {}.",
+                  tool.name, schema.is_object() ? "type " + Describe(type) : Describe(schema)));
+}
+
+// JSON text; a missing type is object, and {} says explicitly that there are no properties.
+std::string ParametersOf(const RawTool& tool) {
+  if (!tool.parameters.exists()) return "";
+  std::string text = tool.parameters.ToText();
+  if (tool.parameters.Find("type")) return text;
+  if (tool.parameters.size() == 0) return R"({"type":"object","properties":{}})";
+  return R"({"type":"object",)" + text.substr(1);
+}
+
+Status CheckOffered(const std::vector<RawTool>& tools, std::string_view name) {
+  if (std::ranges::find(tools, name, &RawTool::name) != tools.end()) return Status::Ok();
+  return Status::Invalid(fmt::format(
+      "Invalid value for 'tool_call': no function named '{}' was specified in the 'tools' "
+      "parameter.",
+      Shorten(name)));
+}
+
+bool IsKept(const RawToolChoice& choice, std::string_view name) {
+  if (choice.mode == ToolChoice::kNamed) return name == choice.name;
+  return !choice.only_allowed || std::ranges::find(choice.allowed, name) != choice.allowed.end();
+}
+
+}  // namespace
+
+Status ReadTools(const JsonValue& value, std::vector<RawTool>& tools) {
+  if (!value.is_array()) return WrongValue("tools", "an array", value);
+  if (value.size() > limits::kMaxTools) {
+    return Status::InvalidField(
+        "tools", fmt::format("`tools` has {} entries, at most {} are allowed", value.size(),
+                             limits::kMaxTools));
+  }
+  for (JsonValue element : value.elements()) {
+    std::string path = fmt::format("tools[{}]", tools.size());
+    SLUICE_TRY(ReadTool(path, element, tools.emplace_back()));
+  }
+  return Status::Ok();
+}
+
+Status ReadToolChoice(const JsonValue& value, RawToolChoice& choice) {
+  if (ReadMode(value, choice.mode)) return Status::Ok();
+  if (!value.is_object()) return WrongValue("tool_choice", kModes, value);
+  JsonValue type = value.Find("type");
+  if (!type.is_string()) return Missing("tool_choice.type", "\"function\" or \"allowed_tools\"");
+  if (type.AsString() == "allowed_tools") return ReadAllowedTools(value, choice);
+  if (type.AsString() != "function")
+    return WrongValue("tool_choice.type", "\"function\" or \"allowed_tools\"", type);
+  choice.mode = ToolChoice::kNamed;
+  return ReadFunctionName("tool_choice", value, choice.name);
+}
+
+Status CheckToolNames(const std::vector<RawTool>& tools) {
+  std::set<std::string_view> names;
+  for (size_t i = 0; i < tools.size(); ++i) {
+    SLUICE_TRY(CheckName(i, tools[i].name));
+    if (!names.insert(tools[i].name).second) return Status::Invalid("Tool names must be unique.");
+  }
+  return Status::Ok();
+}
+
+Status ConvertTools(const std::vector<RawTool>& tools,
+                    const RawToolChoice& choice,
+                    Conversation& conversation) {
+  conversation.tool_choice = ToolChoice::kNone;
+  if (tools.empty() || choice.mode == ToolChoice::kNone)
+    return Status::Ok();  // then schemas are not looked at
+  for (const RawTool& tool : tools) SLUICE_TRY(CheckParameters(tool));
+  if (choice.mode == ToolChoice::kNamed) SLUICE_TRY(CheckOffered(tools, choice.name));
+  for (std::string_view name : choice.allowed) SLUICE_TRY(CheckOffered(tools, name));
+
+  for (const RawTool& tool : tools) {
+    if (!IsKept(choice, tool.name)) continue;
+    conversation.tools.push_back({.name = std::string(tool.name),
+                                  .description = std::string(tool.description),
+                                  .parameters = ParametersOf(tool),
+                                  .strict = tool.strict});
+  }
+  if (conversation.tools.empty()) return Status::Ok();
+  conversation.tool_choice = choice.mode;
+  conversation.named_tool = std::string(choice.name);
+  return Status::Ok();
+}
+
+Status CheckStrictMix(const std::vector<Tool>& tools, bool has_response_format) {
+  auto n_strict = std::ranges::count(tools, true, &Tool::strict);
+  if (n_strict == 0) return Status::Ok();
+  if (n_strict != std::ssize(tools)) {
+    return Status::Invalid("Cannot use strict tool with non-strict tool in the same request");
+  }
+  return has_response_format ? Status::Invalid("response_format should not be used with tools")
+                             : Status::Ok();
+}
+
+}  // namespace sluice::codec::chat

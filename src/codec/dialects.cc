@@ -1,0 +1,21 @@
+// The API surfaces, one line each. serve takes its routes from here.
+
+#include "codec/dialect.h"
+#include "codec/dialect/chat/decode.h"
+#include "codec/dialect/chat/encode.h"
+
+namespace sluice::codec {
+namespace {
+
+constexpr const char* kChatPaths[] = {"/v1/chat/completions", "/chat/completions",
+                                      "/beta/chat/completions"};
+
+constexpr Dialect kDialects[] = {
+    {.name = "chat", .paths = kChatPaths, .decode = &chat::Decode, .error_body = &chat::ErrorBody},
+};
+
+}  // namespace
+
+std::span<const Dialect> Dialects() { return kDialects; }
+
+}  // namespace sluice::codec

@@ -1,0 +1,43 @@
+#include "codec/format/visible_tokens.h"
+
+#include "base/check.h"
+
+namespace sluice::codec {
+
+void VisibleTokens::Show(OutputKind kind, int32_t n) {
+  for (; n > 0; --n) {
+    SLUICE_CHECK(!unsettled_.empty());
+    kinds_[static_cast<size_t>(kind)].entries.push_back(std::move(unsettled_.front()));
+    unsettled_.pop_front();
+  }
+}
+
+void VisibleTokens::Drop(int32_t n) {
+  SLUICE_CHECK(static_cast<size_t>(n) <= unsettled_.size());
+  unsettled_.erase(unsettled_.begin(), unsettled_.begin() + n);
+}
+
+std::span<const TokenText> VisibleTokens::Shown(OutputKind kind) {
+  Kind& k = kinds_[static_cast<size_t>(kind)];
+  k.texts.clear();
+  k.alternatives.clear();
+  size_t n_alternatives = 0;
+  for (const Entry& entry : k.entries) n_alternatives += entry.logprob.alternatives.size();
+  k.alternatives.reserve(n_alternatives);  // the spans below must stay valid
+  for (const Entry& entry : k.entries) {
+    size_t first = k.alternatives.size();
+    for (const wire::TokenLogprob::Alternative& a : entry.logprob.alternatives) {
+      k.alternatives.push_back({.text = text_of_(a.token), .logprob = a.logprob});
+    }
+    k.texts.push_back({.text = text_of_(entry.token),
+                       .logprob = entry.logprob.logprob,
+                       .alternatives = std::span(k.alternatives).subspan(first)});
+  }
+  return k.texts;
+}
+
+void VisibleTokens::Forget() {
+  for (Kind& kind : kinds_) kind.entries.clear();
+}
+
+}  // namespace sluice::codec

@@ -1,0 +1,152 @@
+#include "codec/script_book.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+
+#include "base/limits.h"
+#include "base/metrics.h"
+#include "codec/script_line_impl.h"
+
+namespace sluice::codec {
+namespace {
+
+constexpr std::string_view kMark = "</think>";
+constexpr std::string_view kExhausted = "</think>SCRIPT EXHAUSTED";
+
+// A line and how often it may still be taken.
+struct Entry {
+  explicit Entry(ScriptLine l) : line(std::move(l)), n_left(line.times) {}
+
+  bool Take() {
+    int64_t n = n_left.load(std::memory_order_relaxed);
+    while (n > 0) {
+      if (n_left.compare_exchange_weak(n, n - 1, std::memory_order_relaxed)) return true;
+    }
+    return n == kAlways;
+  }
+
+  const ScriptLine line;
+  std::atomic<int64_t> n_left;
+};
+
+// The last message of the user's side: what a `last` condition looks into.
+const Message* LastFromUser(const std::vector<Message>& messages) {
+  for (auto m = messages.rbegin(); m != messages.rend(); ++m) {
+    if (m->role == Role::kUser || m->role == Role::kTool || m->is_developer) return &*m;
+  }
+  return nullptr;
+}
+
+bool Contains(std::string_view text, std::string_view wanted) {
+  return text.find(wanted) != std::string_view::npos;
+}
+
+bool PromptContains(const Conversation& conversation, std::string_view wanted) {
+  for (const Message& message : conversation.messages) {
+    if (Contains(message.text, wanted) || Contains(message.reasoning.value_or(""), wanted))
+      return true;
+    for (const ToolCall& call : message.calls) {
+      if (Contains(call.name, wanted) || Contains(call.arguments, wanted)) return true;
+    }
+  }
+  return std::ranges::any_of(conversation.tools, [&](const Tool& tool) {
+    return Contains(tool.name, wanted) || Contains(tool.description, wanted) ||
+           Contains(tool.parameters, wanted);
+  });
+}
+
+bool Holds(const ScriptConditions& when, std::string_view api, const Conversation& conversation) {
+  if (when.api && *when.api != api) return false;
+  if (when.tools && *when.tools != !conversation.tools.empty()) return false;
+  if (when.tool &&
+      std::ranges::find(conversation.tools, *when.tool, &Tool::name) == conversation.tools.end())
+    return false;
+  if (when.last) {
+    const Message* last = LastFromUser(conversation.messages);
+    if (last == nullptr || !Contains(last->text, *when.last)) return false;
+  }
+  return !when.prompt || PromptContains(conversation, *when.prompt);
+}
+
+// `out` is written for thinking mode (spec script-format.md §3).
+std::string_view Fit(std::string_view out, std::string_view api, const Conversation& conversation) {
+  const bool is_plain = api == "completions";
+  if (conversation.thinking && !is_plain) return out;
+  const size_t mark = is_plain ? out.rfind(kMark) : out.find(kMark);
+  return mark == std::string_view::npos ? out : out.substr(mark + kMark.size());
+}
+
+std::vector<TokenId> Tokens(std::string_view text) {
+  std::vector<TokenId> ids;
+  ids.reserve(text.size());
+  for (char c : text) ids.push_back(TokenId(static_cast<uint8_t>(c)));
+  return ids;
+}
+
+std::string_view Trim(std::string_view line) {
+  constexpr std::string_view kSpace = " \t\r";
+  const size_t first = line.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return line.substr(first, line.find_last_not_of(kSpace) - first + 1);
+}
+
+}  // namespace
+
+struct ScriptBook::Lines {
+  std::deque<Entry> entries;  // atomics do not move
+};
+
+ScriptBook::ScriptBook(std::unique_ptr<Lines> lines) : lines_(std::move(lines)) {}
+ScriptBook::ScriptBook(ScriptBook&&) noexcept = default;
+ScriptBook::~ScriptBook() = default;
+
+Result<ScriptBook> ScriptBook::Parse(std::string_view text, int32_t n_vocabulary) {
+  if (std::ssize(text) > limits::kMaxScriptFileBytes) {
+    return Status(ErrorCode::kTooLarge,
+                  fmt::format("the script has {} bytes, at most {} are allowed", text.size(),
+                              limits::kMaxScriptFileBytes));
+  }
+  auto lines = std::make_unique<Lines>();
+  int64_t n_lines = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = Trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (++n_lines > limits::kMaxScriptLines) {
+      return Status(ErrorCode::kTooLarge,
+                    fmt::format("the script has more than {} lines", limits::kMaxScriptLines));
+    }
+    if (line.empty() || line.starts_with("//")) continue;
+    const std::string where = fmt::format("line {}", n_lines);
+    Result<Json> json = Json::Parse(line);
+    if (!json) return std::move(json.error().AddContext(where));
+    Result<ScriptLine> parsed = ReadScriptLine(json->root(), n_vocabulary);
+    if (!parsed) return std::move(parsed.error().AddContext(where));
+    lines->entries.emplace_back(std::move(*parsed));
+  }
+  return ScriptBook(std::move(lines));
+}
+
+std::shared_ptr<const wire::ScriptPlay> ScriptBook::Choose(std::string_view api,
+                                                           const DecodedRequest& request) {
+  const Conversation& conversation = request.conversation;
+  for (Entry& entry : lines_->entries) {
+    // Conditions first: they cost nothing for a line that another request takes meanwhile.
+    if (entry.n_left.load(std::memory_order_relaxed) == 0 ||
+        !Holds(entry.line.when, api, conversation))
+      continue;
+    if (!entry.Take()) continue;
+    auto play = std::make_shared<wire::ScriptPlay>(entry.line.play);
+    if (entry.line.out) play->ids = Tokens(Fit(*entry.line.out, api, conversation));
+    return play;
+  }
+  metrics::Add(metrics::kScriptExhausted);
+  auto play = std::make_shared<wire::ScriptPlay>();
+  play->ids = Tokens(Fit(kExhausted, api, conversation));
+  return play;
+}
+
+}  // namespace sluice::codec

@@ -1,0 +1,107 @@
+"""Row S22 of the security table (spec users.md §5): lifetimes at the mercy of timing.
+
+Runs under the sanitizers too, where it says most.
+"""
+
+import random
+import time
+
+import pytest
+
+from harness import metrics, sse
+from harness.raw_http import Closed, Connection, chat_request, once
+from harness.server import Server, wait_until
+
+OFF = {"thinking": {"type": "disabled"}}
+OK = {"out": "</think>ok", "times": "always"}
+CHAT = "/v1/chat/completions"
+
+
+def storm(port, rng, n):
+    """`n` requests at once, each dropped at a random point of its life."""
+    connections = []
+    for _ in range(n):
+        c = Connection(port)
+        body = chat_request(stream=rng.random() < 0.7, n=rng.choice([1, 1, 3]), **OFF)
+        point = rng.random()
+        c.send(body if point > 0.2 else body[: rng.randrange(1, len(body))])
+        connections.append((c, point))
+    rng.shuffle(connections)
+    for c, point in connections:
+        if point > 0.5:
+            c.sock.settimeout(rng.choice([0.001, 0.01, 0.05]))
+            try:
+                for _ in range(rng.randrange(4)):
+                    c.sock.recv(rng.choice([1, 300, 4000]))
+            except (TimeoutError, ConnectionResetError):
+                pass
+        if rng.random() < 0.5:
+            c.reset()
+        else:
+            c.close()
+
+
+def abort_storm(seed, n_rounds, n):
+    rng = random.Random(seed)
+    script = [
+        {"when": {"last": "[[after]]"}, "out": "calm"},
+        {"out": "x" * 200, "pace_ms": 1, "times": 200},
+        {"out": "x" * 50, "first_ms": 20, "times": 200},
+        {"out": "x" * 50, "hang_after": 5, "times": 200},
+        {"out": "x" * 50, "fail_after": 3, "pace_ms": 2, "times": 200},
+        {"out": "x" * 2000, "tokens_per_event": 6, "times": "always"},
+    ]
+    with Server(script=script, options=["--log-level", "error"]) as server:
+
+        def calm():
+            return metrics.running(server) + metrics.value(server, "requests_waiting") == 0
+
+        marks = []
+        for _ in range(n_rounds):
+            storm(server.port, rng, n)
+            wait_until(calm, 5, "everything cancelled")
+            wait_until(
+                lambda: metrics.value(server, "connections_open") <= 2, 5, "every connection gone"
+            )
+            marks.append((server.rss_bytes(), server.n_descriptors()))
+        print(marks)
+        assert marks[-1][1] <= marks[0][1] + 2, "descriptors leak"
+        growth = marks[-1][0] - marks[n_rounds // 3][0]
+        assert growth < (
+            (64 if server.is_sanitized() else 16) << 20
+        ), f"memory grew by {growth} bytes"
+        assert once(server.port, chat_request("[[after]]", **OFF)).status == 200
+
+
+def test_abort_storm(seed):
+    abort_storm(seed, n_rounds=4, n=200)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_long_abort_storm(seed):
+    abort_storm(seed, n_rounds=40, n=400)
+
+
+def test_cancel_storm_during_drain(seed):
+    """Disconnects, ends and the drain meet at every point."""
+    rng = random.Random(seed)
+    script = [{"out": "x" * 60, "pace_ms": 5, "times": "always"}]
+    with Server(script=script, options=["--drain-timeout", "1s"]) as server:
+        connections = [Connection(server.port) for _ in range(60)]
+        for c in connections:
+            c.send(chat_request(stream=True, n=2, **OFF))
+        wait_until(lambda: metrics.running(server) > 0, 5, "streams running")
+        server.process.terminate()
+        for c in connections:
+            if rng.random() < 0.6:
+                time.sleep(rng.random() * 0.01)
+                c.reset()
+        for c in connections:
+            if c.sock.fileno() >= 0:
+                try:
+                    assert sse.read_stream(c.read().body.decode()).choices
+                except (Closed, OSError):
+                    pass  # not accepted any more before its request was read
+                c.close()
+        assert server.wait(20) == 0
