@@ -30,33 +30,29 @@ struct LabelTraits;  // kLabel, kNames, kCount
     static constexpr int32_t kCount = std::size(kNames);            \
   };
 
-#define SLUICE_ROUTE_VALUES(X)                                                        \
-  X(kChat, "chat")                                                                    \
-  X(kModels, "models")                                                                \
-  X(kHealth, "health")                                                                \
-  X(kReady, "ready") X(kMetrics, "metrics") X(kVersion, "version") X(kAdmin, "admin") \
-      X(kRoot, "root") X(kOther, "other")
+// clang-format off
+#define SLUICE_ROUTE_VALUES(X)                                                                  \
+  X(kChat, "chat") X(kModels, "models") X(kHealth, "health") X(kReady, "ready")                 \
+  X(kMetrics, "metrics") X(kVersion, "version") X(kAdmin, "admin") X(kRoot, "root")             \
+  X(kOther, "other")
 SLUICE_LABEL(Route, "route", SLUICE_ROUTE_VALUES)
 
 #define SLUICE_STATUS_CLASS_VALUES(X) X(k2xx, "2xx") X(k3xx, "3xx") X(k4xx, "4xx") X(k5xx, "5xx")
 SLUICE_LABEL(StatusClass, "status", SLUICE_STATUS_CLASS_VALUES)
 
-#define SLUICE_OUTCOME_VALUES(X) \
-  X(kStop, "stop")               \
-  X(kLength, "length")           \
-  X(kStopString, "stop_string") X(kCancelled, "cancelled") X(kError, "error") X(kRefused, "refused")
+#define SLUICE_OUTCOME_VALUES(X)                                                                \
+  X(kStop, "stop") X(kLength, "length") X(kStopString, "stop_string")                           \
+  X(kCancelled, "cancelled") X(kError, "error") X(kRefused, "refused")
 SLUICE_LABEL(Outcome, "outcome", SLUICE_OUTCOME_VALUES)
 
-#define SLUICE_TOKEN_KIND_VALUES(X)          \
-  X(kPrompt, "prompt")                       \
-  X(kCached, "cached")                       \
-  X(kCompletion, "completion") X(kReasoning, \
-                                 "reasonin"  \
-                                 "g")
+#define SLUICE_TOKEN_KIND_VALUES(X)                                                             \
+  X(kPrompt, "prompt") X(kCached, "cached")                                                     \
+  X(kCompletion, "completion") X(kReasoning, "reasoning")
 SLUICE_LABEL(TokenKind, "kind", SLUICE_TOKEN_KIND_VALUES)
 
 #define SLUICE_RATE_LIMIT_VALUES(X) X(kConcurrency, "concurrency") X(kTokens, "tokens")
 SLUICE_LABEL(RateLimit, "kind", SLUICE_RATE_LIMIT_VALUES)
+// clang-format on
 
 // Upper bounds of histogram buckets in seconds, log spaced 1-2-5. Short: work of the host and gaps
 // between tokens. Long: what a user waits for, from a cached prompt to the longest answer.

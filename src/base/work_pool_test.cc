@@ -117,7 +117,7 @@ TEST(WorkPool, RunsEveryAcceptedJobOnceUnderManyPosters) {
     EXPECT_EQ(job.n_runs, job.accepted ? 1 : 0);
     n_accepted += job.accepted ? 1 : 0;
   }
-  EXPECT_GT(n_accepted, 64);
+  EXPECT_GE(n_accepted, 64);  // the queue's capacity, however slow the workers are
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 
 #include "base/limits.h"
@@ -31,6 +32,7 @@ Net::Net(const ServeOptions& given_options, const Server::Parts& given_parts)
     : options(given_options),
       parts(given_parts),
       started(parts.env.clock.Wall()),
+      opened(parts.env.clock.Now()),
       ready(BellOf(this)),
       scratch(kScratchBytes) {
   boot_id = fmt::format("{:016x}", parts.env.entropy.Next());
@@ -50,7 +52,7 @@ const std::string& Net::Date() {
 
 bool Net::EngineAlive() const {
   wire::LoadReport load = parts.service.Load();
-  return Now() - load.last_step < options.wedged_after;
+  return Now() - std::max(load.last_step, opened) < options.wedged_after;
 }
 
 Status Net::LoadKeys() {

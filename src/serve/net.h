@@ -35,6 +35,7 @@ struct Net {
   std::unique_ptr<boost::asio::ssl::context> tls;  // null: plain
   std::string boot_id;                             // in every request id of this process
   WallTime started;
+  Time opened;  // the same moment: until its first step a service counts from here
 
   boost::asio::io_context io{1};
   ReadyList ready;

@@ -8,14 +8,20 @@ import zstandard
 
 from harness.http_checks import CHAT, chunked, content, pieces_of, refused
 from harness.raw_http import Connection, chat_body, chat_request, once, request_bytes
-from harness.server import Server
+from harness.server import Server, Shared
 
 SCRIPT = [{"out": "</think>ok", "times": "always"}]
 
 
 @pytest.fixture(scope="module")
-def server():
-    with Server(script=SCRIPT) as running:
+def shared():
+    with Shared(script=SCRIPT) as it:
+        yield it
+
+
+@pytest.fixture
+def server(shared):
+    with shared.lent() as running:
         yield running
 
 
@@ -80,8 +86,14 @@ def padded_chat(n_bytes):
 
 
 @pytest.fixture(scope="module")
-def small():
-    with Server(script=SCRIPT, options=["--max-body", "64KiB", "--max-header", "4KiB"]) as running:
+def shared_small():
+    with Shared(script=SCRIPT, options=["--max-body", "64KiB", "--max-header", "4KiB"]) as it:
+        yield it
+
+
+@pytest.fixture
+def small(shared_small):
+    with shared_small.lent() as running:
         yield running
 
 

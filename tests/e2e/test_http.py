@@ -6,14 +6,20 @@ import pytest
 
 from harness.http_checks import CHAT, chunked, content, pieces_of, refused
 from harness.raw_http import Connection, chat_body, chat_request, once, request_bytes
-from harness.server import Server
+from harness.server import Shared
 
 SCRIPT = [{"out": "</think>ok", "times": "always"}]
 
 
 @pytest.fixture(scope="module")
-def server():
-    with Server(script=SCRIPT) as running:
+def shared():
+    with Shared(script=SCRIPT) as it:
+        yield it
+
+
+@pytest.fixture
+def server(shared):
+    with shared.lent() as running:
         yield running
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness import metrics, scan, sse
 from harness.raw_http import Connection, chat_body, chat_request, once, request_bytes
-from harness.server import REPOSITORY, Server
+from harness.server import REPOSITORY, Server, Shared
 
 OFF = {"thinking": {"type": "disabled"}}
 OK = {"out": "</think>ok", "times": "always"}
@@ -209,9 +209,15 @@ def test_version_and_health_say_little():
 
 
 @pytest.fixture(scope="module")
-def loopback():
-    with Server(script=[OK], options=["--allowed-host", "inference.example"]) as server:
-        yield server
+def shared_loopback():
+    with Shared(script=[OK], options=["--allowed-host", "inference.example"]) as it:
+        yield it
+
+
+@pytest.fixture
+def loopback(shared_loopback):
+    with shared_loopback.lent() as running:
+        yield running
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from harness import metrics, sse
 from harness.raw_http import Closed, Connection, chat_request, once, request_bytes
-from harness.server import Server, readable, wait_until
+from harness.server import Server, Shared, readable, wait_until
 
 OFF = {"thinking": {"type": "disabled"}}
 N_LONG = 40_000
@@ -73,15 +73,21 @@ def test_one_write_per_event_gives_the_same_stream():
 
 
 @pytest.fixture(scope="module")
-def impatient():
+def shared_impatient():
     script = [
         {"when": {"last": "late"}, "out": "late", "first_ms": 900, "times": "always"},
         {"when": {"last": "never"}, "out": "x", "hang_after": 0, "times": "always"},
         {"when": {"last": "pause"}, "out": "ab", "pace_ms": 600, "times": "always"},
     ]
     options = ["--heartbeat", "200ms", "--request-timeout", "1500ms"]
-    with Server(script=script, options=options) as server:
-        yield server
+    with Shared(script=script, options=options) as it:
+        yield it
+
+
+@pytest.fixture
+def impatient(shared_impatient):
+    with shared_impatient.lent() as running:
+        yield running
 
 
 def test_heartbeats_in_a_stream_are_comments(impatient):

@@ -6,6 +6,7 @@ fails the test that owns
 it, whatever else that test looked at.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -212,6 +213,33 @@ class Server:
 
     def is_sanitized(self):
         return b"__asan_init" in _symbols() or b"__tsan_init" in _symbols()
+
+
+class Shared:
+    """A server that many tests use, started for the first. One that died is reported by the test
+    that killed it and replaced for the next.
+    """
+
+    def __init__(self, **parameters):
+        self._parameters = parameters
+        self._stack = contextlib.ExitStack()
+        self._server = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._stack.close()
+
+    @contextlib.contextmanager
+    def lent(self):
+        if self._server is None:
+            self._server = self._stack.enter_context(Server(**self._parameters))
+        yield self._server
+        if not self._server.alive():
+            self._server = None
+            self._stack.close()  # says how it ended
+            raise AssertionError("the server ended without being told to")
 
 
 _symbol_text = None
