@@ -1,5 +1,6 @@
-// A fuzzer that must fail: it holds a planted heap overflow behind four bytes. If the smoke run does not find it, the
-// fuzzing machinery (coverage feedback, sanitizer, exit code) is broken and every green fuzzer means nothing.
+// A fuzzer that must fail: it holds a planted heap overflow behind four bytes. If the smoke run
+// does not find it, the fuzzing machinery (coverage feedback, sanitizer, exit code) is broken and
+// every green fuzzer means nothing.
 
 #include <cstddef>
 #include <cstdint>

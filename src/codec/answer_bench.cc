@@ -1,5 +1,6 @@
 // Events per second of hop 10: two-byte deltas of one choice into SSE frames, on one core.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

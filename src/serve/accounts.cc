@@ -72,7 +72,8 @@ Result<Accounts::KeyLine> Accounts::ParseLine(std::string_view line, int n_line)
     } else {
       // The word is not shown: a mistyped line may hold a key.
       return Status::Invalid(fmt::format(
-          "key file line {}: behind the key only concurrent=N and tokens-per-minute=N with N >= 1 are allowed",
+          "key file line {}: behind the key only concurrent=N and tokens-per-minute=N with "
+          "N >= 1 are allowed",
           n_line));
     }
   }

@@ -43,8 +43,10 @@ Fed Feed(std::string_view bytes, size_t n_piece, const RequestParser::Limits& li
 }
 
 constexpr std::string_view kPost =
-    "POST /v1/chat/completions?beta=true HTTP/1.1\r\nHost: LocalHost:8000\r\nAuthorization: bearer  secret \r\n"
-    "Content-Type: Application/JSON; charset=utf-8\r\nContent-Encoding: GZIP\r\nContent-Length: 5\r\n\r\nhello";
+    "POST /v1/chat/completions?beta=true HTTP/1.1\r\nHost: LocalHost:8000\r\n"
+    "Authorization: bearer  secret \r\n"
+    "Content-Type: Application/JSON; charset=utf-8\r\n"
+    "Content-Encoding: GZIP\r\nContent-Length: 5\r\n\r\nhello";
 
 TEST(RequestParser, ResultDoesNotDependOnHowTheBytesAreCut) {
   for (size_t n_piece : {1, 2, 3, 7, 50, 1000}) {
@@ -134,23 +136,24 @@ TEST(RequestParser, AnUnfinishedChunkHeadIsBounded) {
 }
 
 TEST(RequestParser, RefusesWhatCouldBeReadInTwoWays) {
-  for (
-      std::string_view text : {
-          "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-          "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
-          "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
-          "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1x\r\n\r\n",
-          "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
-          "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-          "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked, gzip\r\nContent-Length: 1\r\n\r\n",
-          "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-          "GET / HTTP/1.1\r\n\r\n",
-          "GET / HTTP/2.0\r\nHost: a\r\n\r\n",
-          "GET /\r\n\r\n",
-          "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
-          "GET /a\x01b HTTP/1.1\r\nHost: a\r\n\r\n",
-          "\x16\x03\x01\x02\x00\x01",
-      }) {
+  for (std::string_view text : {
+           "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n"
+           "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+           "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+           "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+           "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1x\r\n\r\n",
+           "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
+           "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+           "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked, gzip\r\n"
+           "Content-Length: 1\r\n\r\n",
+           "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+           "GET / HTTP/1.1\r\n\r\n",
+           "GET / HTTP/2.0\r\nHost: a\r\n\r\n",
+           "GET /\r\n\r\n",
+           "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+           "GET /a\x01b HTTP/1.1\r\nHost: a\r\n\r\n",
+           "\x16\x03\x01\x02\x00\x01",
+       }) {
     Fed fed = Feed(text, 1000);
     EXPECT_FALSE(fed.status.ok()) << text;
     EXPECT_FALSE(fed.done) << text;

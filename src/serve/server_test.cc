@@ -158,10 +158,11 @@ std::string Get(int port, std::string_view path) {
 }
 
 std::string ChatRequest(bool stream) {
-  std::string body =
-      R"({"model":"deepseek-flash","messages":[{"role":"user","content":"x"}],"thinking":{"type":"disabled"},"stream":)";
+  std::string body = R"({"model":"deepseek-flash","messages":[{"role":"user","content":"x"}],)"
+                     R"("thinking":{"type":"disabled"},"stream":)";
   body += stream ? "true}" : "false}";
-  return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
+  return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+         "Content-Type: application/json\r\nContent-Length: " +
          std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 

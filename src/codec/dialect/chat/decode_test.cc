@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
