@@ -3,11 +3,9 @@
 #pragma once
 
 #include <atomic>
-#include <boost/lockfree/queue.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -58,10 +56,18 @@ class SpscRing {
 };
 
 // Any number of producer threads, one consumer thread. Thread-safe.
+//
+// A ring whose slots say whose turn it is: 2p when position p may be written, 2p + 1 when it may be
+// read. A producer that stops halfway hides what others push behind it until it goes on; so the
+// consumer is woken after each push, as a Bell does. Boost's lockfree::queue is not used: its free
+// list reads a node that another producer may be writing.
 template <typename T>
 class MpscQueue {
  public:
-  explicit MpscQueue(size_t capacity) : queue_(capacity), capacity_(capacity) {}
+  explicit MpscQueue(size_t capacity) : slots_(capacity) {
+    SLUICE_CHECK(capacity > 0);
+    for (size_t i = 0; i < capacity; ++i) slots_[i].turn.store(2 * i, std::memory_order_relaxed);
+  }
   ~MpscQueue() {
     while (TryPop()) {
     }
@@ -70,30 +76,47 @@ class MpscQueue {
 
   // False, with `item` untouched, when full.
   bool TryPush(std::unique_ptr<T>& item) {
-    if (n_.fetch_add(1, std::memory_order_relaxed) >= static_cast<int64_t>(capacity_)) {
-      n_.fetch_sub(1, std::memory_order_relaxed);
-      return false;
+    uint64_t tail = tail_.load(std::memory_order_relaxed);
+    while (true) {
+      Slot& slot = slots_[tail % slots_.size()];
+      const uint64_t turn = slot.turn.load(std::memory_order_acquire);
+      if (turn < 2 * tail) return false;  // still holds an item of the round before
+      if (turn > 2 * tail) {              // another producer was here
+        tail = tail_.load(std::memory_order_relaxed);
+      } else if (tail_.compare_exchange_weak(tail, tail + 1, std::memory_order_relaxed)) {
+        slot.item = std::move(item);
+        slot.turn.store(2 * tail + 1, std::memory_order_release);
+        return true;
+      }
     }
-    SLUICE_CHECK(
-        queue_.push(item.get()));  // n_ bounds it; the node pool grows if another thread lags
-    item.release();
-    return true;
   }
 
   // Consumer. Null when empty.
   std::unique_ptr<T> TryPop() {
-    T* item = nullptr;
-    if (!queue_.pop(item)) return nullptr;
-    n_.fetch_sub(1, std::memory_order_relaxed);
-    return std::unique_ptr<T>(item);
+    const uint64_t head = head_.load(std::memory_order_relaxed);
+    Slot& slot = slots_[head % slots_.size()];
+    if (slot.turn.load(std::memory_order_acquire) != 2 * head + 1) return nullptr;
+    std::unique_ptr<T> item = std::move(slot.item);
+    head_.store(head + 1, std::memory_order_relaxed);
+    slot.turn.store(2 * (head + slots_.size()), std::memory_order_release);
+    return item;
   }
 
-  int64_t size() const { return n_.load(std::memory_order_relaxed); }
+  // A snapshot; of the producers' pushes some may be half done.
+  int64_t size() const {
+    const uint64_t head = head_.load(std::memory_order_relaxed);  // first: it never passes the tail
+    return static_cast<int64_t>(tail_.load(std::memory_order_relaxed) - head);
+  }
 
  private:
-  boost::lockfree::queue<T*> queue_;
-  const size_t capacity_;
-  std::atomic<int64_t> n_{0};
+  struct Slot {
+    std::atomic<uint64_t> turn{0};
+    std::unique_ptr<T> item;  // of whose turn it is
+  };
+
+  std::vector<Slot> slots_;
+  alignas(64) std::atomic<uint64_t> head_{0};  // next to pop; written by the consumer
+  alignas(64) std::atomic<uint64_t> tail_{0};  // next to claim; written by producers
 };
 
 }  // namespace sluice

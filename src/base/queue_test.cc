@@ -78,6 +78,17 @@ TEST(MpscQueue, IsFullAtItsCapacityAndFreesWhatIsLeft) {
   // The last one is left to the destructor; the leak checker of the address sanitizer looks on.
 }
 
+TEST(MpscQueue, ACapacityOfOneHoldsOne) {
+  MpscQueue<int> queue(1);
+  for (int round = 0; round < 3; ++round) {
+    auto a = std::make_unique<int>(round), b = std::make_unique<int>(-1);
+    EXPECT_TRUE(queue.TryPush(a));
+    EXPECT_FALSE(queue.TryPush(b));
+    EXPECT_EQ(*queue.TryPop(), round);
+    EXPECT_EQ(queue.TryPop(), nullptr);
+  }
+}
+
 TEST(MpscQueue, ManyProducersHandOverEveryItemOnceInTheirOwnOrder) {
   struct Item {
     int producer, number;
