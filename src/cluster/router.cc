@@ -7,23 +7,16 @@
 namespace sluice::cluster {
 
 Status Router::Submit(wire::GenerateRequest request, wire::EventQueue& out) {
-  if (draining_.load(std::memory_order_relaxed)) {
-    return Overloaded("the server is shutting down and takes no new requests");
-  }
   wire::LoadReport load = target_.Load();
   if (load.n_running + load.n_waiting - load.n_running_max >= params_.max_waiting) {
-    return Overloaded("too many requests are waiting");
+    Status full(ErrorCode::kOverloaded, "too many requests are waiting");
+    full.set_retry_after(params_.retry_after);
+    return full;
   }
   Status status = target_.Submit(std::move(request), out);
   if (status.code() == ErrorCode::kOverloaded && status.retry_after() == Duration()) {
     status.set_retry_after(params_.retry_after);
   }
-  return status;
-}
-
-Status Router::Overloaded(const char* message) const {
-  Status status(ErrorCode::kOverloaded, message);
-  status.set_retry_after(params_.retry_after);
   return status;
 }
 

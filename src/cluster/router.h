@@ -7,7 +7,6 @@
 
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "base/time.h"
@@ -24,20 +23,14 @@ class Router final : public wire::TokenService {
   // `target` outlives the router.
   Router(const Params& params, wire::TokenService& target) : params_(params), target_(target) {}
 
-  // hop 3. kOverloaded with a retry_after when full or draining; else what the target answers.
+  // hop 3. kOverloaded with a retry_after when full; else what the target answers.
   Status Submit(wire::GenerateRequest request, wire::EventQueue& out) override;
   void Cancel(RequestId id) override { target_.Cancel(id); }
   wire::LoadReport Load() const override { return target_.Load(); }
 
-  // Refuses new requests from now on; those accepted go on.
-  void Drain() { draining_.store(true, std::memory_order_relaxed); }
-
  private:
-  Status Overloaded(const char* message) const;
-
   const Params params_;
   wire::TokenService& target_;
-  std::atomic<bool> draining_{false};
 };
 
 }  // namespace sluice::cluster

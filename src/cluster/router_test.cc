@@ -89,16 +89,6 @@ TEST_F(RouterTest, OtherRefusalsPassUnchanged) {
   EXPECT_EQ(status.retry_after(), Duration());
 }
 
-TEST_F(RouterTest, DrainRefusesNewRequestsAndStillCancelsOldOnes) {
-  ASSERT_TRUE(Submit(1).ok());
-  router.Drain();
-  Status status = Submit(2);
-  EXPECT_EQ(status.code(), ErrorCode::kOverloaded);
-  EXPECT_GT(status.retry_after(), Duration());
-  router.Cancel(RequestId(1));
-  EXPECT_EQ(target.cancelled, std::vector<RequestId>{RequestId(1)});
-}
-
 wire::GenerateRequest Ask(uint64_t id, wire::ScriptPlay play) {
   wire::GenerateRequest request;
   request.id = RequestId(id);
@@ -107,7 +97,7 @@ wire::GenerateRequest Ask(uint64_t id, wire::ScriptPlay play) {
   return request;
 }
 
-TEST(RouterBeforeScriptedService, AcceptedRequestsFinishDuringADrain) {
+TEST(RouterBeforeScriptedService, WhatWaitsBeyondTheSlotsIsBounded) {
   wire::ScriptedService service({.max_running = 1, .max_waiting = 8, .bell = {}});
   Router router({.max_waiting = 1, .retry_after = Duration::Seconds(1)}, service);
   ReadyList ready{Bell{}};
@@ -122,7 +112,6 @@ TEST(RouterBeforeScriptedService, AcceptedRequestsFinishDuringADrain) {
   ASSERT_TRUE(router.Submit(Ask(1, play), running.queue).ok());
   ASSERT_TRUE(router.Submit(Ask(2, play), waiting.queue).ok());
   EXPECT_EQ(router.Submit(Ask(3, play), refused.queue).code(), ErrorCode::kOverloaded);
-  router.Drain();
   while (!service.idle()) service.Step(Time{});
   for (Stream* stream : {&running, &waiting}) {
     wire::TokenEvent event;

@@ -22,8 +22,9 @@
 
 namespace sluice::wire {
 
-// Events a consumer may be behind. 16 events at 50 tokens/s are a third of a second of lag.
-inline constexpr uint32_t kQueuedEvents = 16;
+// Events a consumer may be behind; with the terminal one's place a power of two. 15 events at
+// 50 tokens/s are a third of a second of lag.
+inline constexpr uint32_t kQueuedEvents = 15;
 
 class EventQueue {
  public:

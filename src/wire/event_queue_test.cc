@@ -82,7 +82,7 @@ TEST_F(EventQueueTest, TheTerminalEventFitsAlsoWhenFull) {
   Fill();
   TokenEvent refused = Event(99);
   ASSERT_FALSE(queue.TryPush(refused));
-  TokenEvent last = Terminal(16);
+  TokenEvent last = Terminal(kQueuedEvents);
   ASSERT_TRUE(queue.TryPush(last));
   TokenEvent event;
   for (uint32_t i = 0; i < kQueuedEvents; ++i) {
@@ -100,7 +100,7 @@ TEST_F(EventQueueTest, TheRoomBellRingsOnceAfterARefusalAndNotBefore) {
   queue.Drained();
   EXPECT_EQ(n_rooms, 0) << "nobody was refused";
 
-  TokenEvent next = Event(16);
+  TokenEvent next = Event(kQueuedEvents);
   ASSERT_TRUE(queue.TryPush(next));
   next = Event(17);
   ASSERT_FALSE(queue.TryPush(next));

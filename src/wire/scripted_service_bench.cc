@@ -82,6 +82,6 @@ void Measure(const char* name, int steps_per_drain) {
 int main() {
   sluice::wire::Measure("drained every step", 1);
   sluice::wire::Measure("drained every 8 steps", 8);
-  // The consumer is behind by more than a queue holds: every 16 events a pause and a room bell.
+  // The consumer is behind by more than a queue holds: every 15 events a pause and a room bell.
   sluice::wire::Measure("drained every 20 steps", 20);
 }
