@@ -79,7 +79,7 @@ CONFINED_CODE = [
      ["*arena*"], "use values and make_unique"),
     # base/log.cc: spdlog takes nothing else. The others share what is immutable: compiled grammars, script lines.
     ("shared_ptr", r"\b(?:shared_ptr|make_shared|enable_shared_from_this)\b",
-     ["base/log.cc", "grammar/compiler.*", "codec/script_book*", "codec/prepare.cc", "wire/request.h", "*_test.cc"],
+     ["base/log.cc", "grammar/compiler.*", "codec/script_book*", "codec/prepare.cc", "wire/request.h", "*_test.cc", "*_test_impl.h"],
      "one owner: a value or unique_ptr"),
     ("mutex", r"\b(?:Mutex|MutexLock|CondVar)\b", MUTEX_PLACES, "one owner: exchange wire structs through a queue"),
     ("throw", r"\bthrow\b", [], "return a Status"),

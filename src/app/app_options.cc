@@ -86,19 +86,13 @@ Status AppOptions::Check() const {
     return Status::Invalid("tls-certificate and tls-key go together: only one of them is set");
   }
   const bool has_key = !serve.api_key.empty() || !serve.api_keys_file.empty();
-  if (!has_key && !serve.allow_no_key && !IsLoopback(serve.host)) {
+  if (!has_key && !serve.allow_no_key && !serve::IsLoopback(serve.host)) {
     return Status::Invalid(
         fmt::format("host {} can be reached from other machines, and no key is set: set api-key or "
                     "api-keys-file, or allow-no-key to serve everybody",
                     serve.host));
   }
   return Status::Ok();
-}
-
-bool IsLoopback(std::string_view host) {
-  return host == "localhost" || host == "::1" ||
-         (host.starts_with("127.") &&
-          host.find_first_not_of("0123456789.") == std::string_view::npos);
 }
 
 }  // namespace sluice::app

@@ -48,7 +48,4 @@ struct AppOptions {
   Status Check() const;
 };
 
-// Whether nobody outside this machine can connect to `host`.
-bool IsLoopback(std::string_view host);
-
 }  // namespace sluice::app

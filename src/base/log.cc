@@ -100,10 +100,11 @@ struct Sinks {
   }
 
   const LogFormat format;
-  // Shared because spdlog's interfaces ask for it.
+  // Shared because spdlog's interfaces ask for it. The pool goes first, and with it the thread that
+  // uses the other two.
   std::shared_ptr<CountedSink> sink;
-  std::shared_ptr<spdlog::details::thread_pool> pool;
   std::shared_ptr<spdlog::async_logger> logger;
+  std::shared_ptr<spdlog::details::thread_pool> pool;
 };
 
 std::atomic<LogLevel> level_min{LogLevel::kInfo};

@@ -16,11 +16,9 @@ struct Duration {
   static constexpr Duration Micros(int64_t n) { return {n * 1'000}; }
   static constexpr Duration Millis(int64_t n) { return {n * 1'000'000}; }
   static constexpr Duration Seconds(int64_t n) { return {n * 1'000'000'000}; }
-  static constexpr Duration Max() { return {INT64_MAX}; }
 
   constexpr double seconds() const { return static_cast<double>(ns) * 1e-9; }
   constexpr double millis() const { return static_cast<double>(ns) * 1e-6; }
-  constexpr int64_t whole_millis() const { return ns / 1'000'000; }
 
   friend constexpr auto operator<=>(Duration, Duration) = default;
   friend constexpr Duration operator+(Duration a, Duration b) { return {a.ns + b.ns}; }

@@ -93,6 +93,7 @@ wire::GenerateRequest Ask(uint64_t id, wire::ScriptPlay play) {
   wire::GenerateRequest request;
   request.id = RequestId(id);
   request.n_max = 100;
+  request.prompt = std::make_shared<const std::vector<TokenId>>(1, TokenId(1));
   request.script = std::make_unique<const wire::ScriptPlay>(std::move(play));
   return request;
 }

@@ -95,7 +95,8 @@ Result<Prepared> Prepare(const Dialect& dialect,
 
   Prepared prepared;
   prepared.generate.script = ChoosePlay(dialect, request, n_prompt, context);
-  prepared.generate.prompt = bytes::Render(request.conversation);
+  prepared.generate.prompt =
+      std::make_shared<const std::vector<TokenId>>(bytes::Render(request.conversation));
   prepared.generate.n_max = n_max;
   prepared.generate.sampling = std::move(request.sampling);
   prepared.answer = std::move(request.answer);

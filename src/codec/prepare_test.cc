@@ -26,8 +26,8 @@ TEST(Prepare, ThePromptIsTheTextOfAllMessagesOneTokenPerByte) {
   ModelCard card{.name = "deepseek-flash"};
   Result<Prepared> prepared = Prepare(Chat(), Body("", "é"), {.model = card});
   ASSERT_TRUE(prepared);
-  EXPECT_EQ(TextOf(prepared->generate.prompt), "be kind\né");
-  EXPECT_EQ(prepared->generate.prompt.size(), 10u);
+  EXPECT_EQ(TextOf(*prepared->generate.prompt), "be kind\né");
+  EXPECT_EQ(prepared->generate.prompt->size(), 10u);
   EXPECT_EQ(prepared->answer.n_prompt, 10);
   EXPECT_EQ(prepared->generate.script, nullptr);
 }

@@ -86,14 +86,16 @@ TenantId Accounts::TenantOf(const std::string& name) {
   return it->second;
 }
 
-Status Accounts::Load(std::string_view api_key, std::string_view key_file) {
+Status Accounts::Load(std::string_view api_key, std::optional<std::string_view> key_file) {
   std::vector<KeyLine> lines;
   if (!api_key.empty())
     lines.push_back({.digest = DigestOf(api_key), .tenant = "default", .limits = {}});
+  const size_t n_before = lines.size();
+  std::string_view rest = key_file.value_or("");
   int n_line = 0;
-  while (!key_file.empty()) {
-    std::string_view line = key_file.substr(0, key_file.find('\n'));
-    key_file.remove_prefix(std::min(line.size() + 1, key_file.size()));
+  while (!rest.empty()) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     ++n_line;
     size_t first = line.find_first_not_of(" \t\r");
     if (first == std::string_view::npos || line[first] == '#') continue;
@@ -102,6 +104,10 @@ Status Accounts::Load(std::string_view api_key, std::string_view key_file) {
     }
     SLUICE_TRY(KeyLine parsed, ParseLine(line, n_line));
     lines.push_back(std::move(parsed));
+  }
+  if (key_file && lines.size() == n_before) {
+    return Status::Invalid(
+        "key file: there is no key in it, and without keys everybody may come in");
   }
   std::set<Digest> seen;
   for (const KeyLine& line : lines) {
@@ -124,7 +130,7 @@ Status Accounts::Load(std::string_view api_key, std::string_view key_file) {
     account->listed = true;
   }
   std::erase_if(accounts_, [](const auto& item) {
-    return !item.second->listed && item.second->n_running == 0;
+    return !item.second->listed && item.second->n_running == 0 && item.second->n_held == 0;
   });
   n_listed_ = static_cast<int64_t>(lines.size());
   return Status::Ok();

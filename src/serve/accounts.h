@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,14 +35,17 @@ struct Account {
   KeyLimits limits;
   bool listed = true;        // still in the key file
   int32_t n_running = 0;     // requests in flight
+  int32_t n_held = 0;        // connections that serve a request of this key, admitted or not
   double n_tokens_left = 0;  // of the token bucket; negative: in debt
   Time refilled;
 };
 
 class Accounts {
  public:
-  // Replaces all keys; uses go on where they were. On error nothing changes. `api_key` empty: none.
-  Status Load(std::string_view api_key, std::string_view key_file);
+  // Replaces all keys; uses go on where they were. `api_key` empty: none. `key_file`: its content,
+  // absent if there is none; without any key in it it is an error, because then everybody would be
+  // let in. On error nothing changes.
+  Status Load(std::string_view api_key, std::optional<std::string_view> key_file);
 
   bool open() const { return n_listed_ == 0; }  // no key needed
 

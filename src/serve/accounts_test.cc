@@ -11,9 +11,20 @@ Time At(int64_t s) { return Time{} + Duration::Seconds(s); }
 
 TEST(Accounts, WithoutKeysEverybodyIsTheAnonymousTenant) {
   Accounts accounts;
-  ASSERT_TRUE(accounts.Load("", "# nobody\n\n").ok());
+  ASSERT_TRUE(accounts.Load("", std::nullopt).ok());
   EXPECT_TRUE(accounts.open());
   EXPECT_EQ((*accounts.Authenticate("anything"))->tenant, TenantId(0));
+}
+
+// Caught while it is rewritten, a key file is empty for a moment: that must not open the server.
+TEST(Accounts, AKeyFileWithoutKeysIsRefusedAndTheOldKeysStay) {
+  for (std::string_view file : {"", "\n", "# alice key-a\n"}) {
+    Accounts accounts;
+    ASSERT_TRUE(accounts.Load("", "alice key-a").ok());
+    EXPECT_FALSE(accounts.Load("", file).ok());
+    EXPECT_FALSE(accounts.open());
+    EXPECT_TRUE(accounts.Authenticate("key-a").has_value());
+  }
 }
 
 TEST(Accounts, AKeyNamesItsTenantAndOthersAreRefused) {
@@ -93,6 +104,18 @@ TEST(Accounts, ReloadKeepsUseAndDropsRemovedKeys) {
   ASSERT_TRUE(accounts.Load("", "carol c").ok());
   EXPECT_FALSE(accounts.Authenticate("a").has_value());
   accounts.Finish(a, 1);
+}
+
+TEST(Accounts, AnAccountStaysWhileAConnectionHoldsIt) {
+  Accounts accounts;
+  ASSERT_TRUE(accounts.Load("", "alice a").ok());
+  Account& a = **accounts.Authenticate("a");
+  ++a.n_held;
+  ASSERT_TRUE(accounts.Load("", "bob b").ok());
+  EXPECT_EQ(a.tenant_name, "alice");
+  EXPECT_FALSE(a.listed);
+  --a.n_held;
+  ASSERT_TRUE(accounts.Load("", "carol c").ok());
 }
 
 }  // namespace

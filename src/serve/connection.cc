@@ -20,6 +20,9 @@ constexpr Duration kLingerTime = Duration::Seconds(5);
 // Each started piece of this size must arrive within body_timeout: bounds how long a slow sender
 // can hold memory.
 constexpr int64_t kBodyPaceBytes = kMiB;
+// Reads of one buffer each before the other connections take their turn: a fast sender has a
+// megabyte at a time.
+constexpr int kReadsPerTurn = 16;
 // How often to ask for a peer whose end cannot be watched for, because it has sent more than it
 // should.
 constexpr Duration kPeerCheckPeriod = Duration::Millis(250);
@@ -36,10 +39,6 @@ std::string HostOf(std::string_view authority) {
   std::transform(host.begin(), host.end(), host.begin(),
                  [](unsigned char c) { return std::tolower(c); });
   return host;
-}
-
-bool IsLoopbackName(std::string_view host) {
-  return host == "localhost" || host == "127.0.0.1" || host == "[::1]" || host == "::1";
 }
 
 // A value of the client's, short enough for a message.
@@ -65,8 +64,7 @@ Detached Connection::Run() {
     again = co_await ServeOne();
     if (!again || inbox_.empty()) continue;
     // Pipelined: the others take their turn before the next request of this one.
-    net_.ready.Add(*this);
-    co_await wake_;
+    co_await Yield();
   }
   stream_.Close();
   is_idle_ = false;
@@ -79,6 +77,12 @@ Detached Connection::Run() {
   metrics::AddGauge(metrics::kConnectionsOpen, -1);
   --net_.NumConnections(from_.port);
   net_.connections.erase(self_);
+}
+
+Async<bool> Connection::Yield() {
+  net_.ready.Add(*this);
+  co_await wake_;
+  co_return true;
 }
 
 Async<bool> Connection::HandshakeDone() {
@@ -137,6 +141,7 @@ Async<bool> Connection::ServeOne() {
     again = co_await Respond(*request, std::move(response));
   }
   Uncharge(*request);
+  if (account_ != nullptr) --std::exchange(account_, nullptr)->n_held;
   has_served_ = true;
   co_return again;
 }
@@ -169,6 +174,7 @@ Async<Connection::ReadEnd> Connection::ReadUntil(HttpRequest& request,
                                                  bool head_only,
                                                  Status& refusal) {
   const ServeOptions& options = net_.options;
+  int n_reads = 0;
   while (true) {
     Result<size_t> n_taken = request.parser.Feed(inbox_);
     if (!n_taken) {
@@ -187,9 +193,14 @@ Async<Connection::ReadEnd> Connection::ReadUntil(HttpRequest& request,
       allowed = allowed + options.body_timeout * (1 + request.parser.body_size() / kBodyPaceBytes);
     wake_at_ = request.started + allowed;
     Io io = stream_.Read(inbox_, net_.scratch);
+    if (io == Io::kOk && ++n_reads % kReadsPerTurn == 0) co_await Yield();
     while (io == Io::kWait) {
       co_await wake_;
-      if (net_.stopping) co_return ReadEnd::kClosed;
+      if (net_.stopping) {
+        refusal = Status(ErrorCode::kOverloaded, "the server is shutting down");
+        request.is_broken = true;
+        co_return ReadEnd::kRefused;
+      }
       if (net_.Now() >= wake_at_) {
         refusal = Status(ErrorCode::kRequestTimeout,
                          fmt::format("the request did not arrive within {} s", allowed.seconds()));
@@ -241,6 +252,7 @@ Status Connection::Check(const HttpRequest& request, const RouteMatch& match) {
       return std::move(account.error());
     }
     account_ = *account;
+    ++account_->n_held;
   }
   return CheckBody(head, match.route->handler == Handler::kGenerate);
 }
@@ -249,10 +261,11 @@ Status Connection::Check(const HttpRequest& request, const RouteMatch& match) {
 // says whom it meant.
 Status Connection::CheckOrigin(const RequestHead& head) const {
   const std::vector<std::string>& allowed = net_.options.allowed_hosts;
-  bool checks = from_.port == Port::kAdmin || IsLoopbackName(net_.options.host) || !allowed.empty();
+  bool checks = from_.port == Port::kAdmin || IsLoopback(net_.options.host) || !allowed.empty();
   auto is_allowed = [&](std::string_view authority) {
     std::string host = HostOf(authority);
-    return IsLoopbackName(host) || host == net_.options.host ||
+    return host == "localhost" || host == "127.0.0.1" || host == "[::1]" ||
+           host == net_.options.host ||
            std::find(allowed.begin(), allowed.end(), host) != allowed.end();
   };
   if (!checks || std::find(allowed.begin(), allowed.end(), "*") != allowed.end())
@@ -274,6 +287,7 @@ Status Connection::CheckOrigin(const RequestHead& head) const {
 }
 
 Status Connection::CheckBody(const RequestHead& head, bool wants_json) const {
+  if (!wants_json && head.has_body) return Status::Invalid("this path takes no request body");
   if (wants_json && head.content_type != "application/json") {
     return Status(ErrorCode::kUnsupportedMedia,
                   fmt::format("Content-Type must be application/json, not {}",
@@ -310,11 +324,13 @@ Async<bool> Connection::Refuse(HttpRequest& request,
 Async<bool> Connection::Linger() {
   stream_.CloseWrite();
   wake_at_ = net_.Now() + kLingerTime;
+  int n_reads = 0;
   while (!net_.stopping && net_.Now() < wake_at_) {
     inbox_.clear();
     Io io = stream_.Read(inbox_, net_.scratch);
     if (io == Io::kClosed) break;
     if (io == Io::kWait) co_await wake_;
+    if (io == Io::kOk && ++n_reads % kReadsPerTurn == 0) co_await Yield();
   }
   co_return true;
 }

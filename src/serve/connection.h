@@ -60,6 +60,10 @@ class Connection : public ReadyList::Node {
   Signal& wake() { return wake_; }
   void set_wake_at(Time t) { wake_at_ = t; }
 
+  // Lets the other connections run before this one goes on.
+  Async<bool> Yield();
+  // The body has moved on: its bytes no longer count.
+  void Uncharge(HttpRequest& request);
   // Sends all of `bytes`. False: the peer is gone or does not read.
   Async<bool> Send(std::string_view bytes);
   // Whether the peer has closed, as far as can be seen without reading; if not, its end will wake
@@ -83,7 +87,6 @@ class Connection : public ReadyList::Node {
   Status CheckOrigin(const RequestHead& head) const;
   Status CheckBody(const RequestHead& head, bool wants_json) const;
   Status ChargeBody(HttpRequest& request);
-  void Uncharge(HttpRequest& request);
   Async<bool> Refuse(HttpRequest& request, const RouteMatch& match, const Status& status);
   Async<bool> Linger();
 

@@ -20,6 +20,9 @@ constexpr Duration kOverloadRetry = Duration::Seconds(1);
 // thousands of small requests come a second.
 constexpr size_t kInlinePrepBytes = 4096;
 
+// Writes of a stream that always has news before the others take their turn.
+constexpr int kFlushesPerTurn = 4;
+
 Status Overloaded(std::string message) {
   Status status(ErrorCode::kOverloaded, std::move(message));
   status.set_retry_after(kOverloadRetry);
@@ -135,6 +138,8 @@ Async<Status> Generation::Prepare() {
 }
 
 Status Generation::Took(Result<codec::Prepared> result, Duration spent) {
+  request_.body = std::string();
+  connection_.Uncharge(request_);
   trace_.Add(Zone::kCodecDecode, spent);
   metrics::Observe(metrics::kPrep, spent.seconds());
   if (!result) return std::move(result.error());
@@ -174,6 +179,7 @@ Async<bool> Generation::Answer() {
     bool begun = co_await Begin();
     if (!begun) co_return false;
   }
+  int n_flushes = 0;
   std::string held;  // non-stream: whatever the encoder wants to say before the end is nothing
   while (!AllAnswered()) {
     std::string& out = is_stream ? frames_->Begin() : held;
@@ -185,6 +191,8 @@ Async<bool> Generation::Answer() {
     if (is_stream && has_news) {
       bool sent = co_await Flush(/*is_last=*/false);
       if (!sent) co_return Disconnected();
+      if (++n_flushes % kFlushesPerTurn == 0 && end.ok()) co_await connection_.Yield();
+      if (net_.stopping && end.ok()) end = Overloaded("the server is shutting down");
     }
     if (end.ok() && !has_news && !AllAnswered()) {
       bool alive = co_await WaitForNews(end);
@@ -347,10 +355,11 @@ Async<bool> Generation::EndWith(Status end) {
   if (end.code() == ErrorCode::kInternal || end.code() == ErrorCode::kCorrupt) {
     Log(LogLevel::kError, "a request failed", {{"request", request_.id}, {"error", end.message()}});
   }
+  CancelAll();  // the other choices: nobody will see them
   status_ = RowOf(end.code()).http_status;
   if (outcome_ != metrics::Outcome::kRefused) outcome_ = metrics::Outcome::kError;
   if (frames_) {
-    answer_->Fail(Public(end, request_.id), request_.id, frames_->Begin());
+    answer_->Fail(end, request_.id, frames_->Begin());
     bool sent = co_await Flush(/*is_last=*/true);
     co_return sent&& request_.keep_alive;
   }

@@ -46,9 +46,6 @@ class Generation {
   };
   Snapshot Look(Time now) const;
 
-  // Net thread: the server ends now.
-  void WakeForStop() { connection_.Wake(); }
-
  private:
   struct PrepJob;
   struct Choice {

@@ -35,6 +35,10 @@ Net::Net(const ServeOptions& given_options, const Server::Parts& given_parts)
       opened(parts.env.clock.Now()),
       ready(BellOf(this)),
       scratch(kScratchBytes) {
+  for (std::string& host : options.allowed_hosts) {
+    std::transform(host.begin(), host.end(), host.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+  }
   boot_id = fmt::format("{:016x}", parts.env.entropy.Next());
 }
 
@@ -52,15 +56,15 @@ const std::string& Net::Date() {
 
 bool Net::EngineAlive() const {
   wire::LoadReport load = parts.service.Load();
+  if (load.n_waiting + load.n_running == 0) return true;
   return Now() - std::max(load.last_step, opened) < options.wedged_after;
 }
 
 Status Net::LoadKeys() {
-  std::string file;
-  if (!options.api_keys_file.empty()) {
-    SLUICE_TRY(keys_modified, parts.env.fs.ModifiedAt(options.api_keys_file));
-    SLUICE_TRY(file, parts.env.fs.ReadWhole(options.api_keys_file, limits::kMaxKeyFileBytes));
-  }
+  if (options.api_keys_file.empty()) return accounts.Load(options.api_key, std::nullopt);
+  SLUICE_TRY(keys_modified, parts.env.fs.ModifiedAt(options.api_keys_file));
+  SLUICE_TRY(std::string file,
+             parts.env.fs.ReadWhole(options.api_keys_file, limits::kMaxKeyFileBytes));
   return accounts.Load(options.api_key, file);
 }
 

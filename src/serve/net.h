@@ -30,7 +30,7 @@ struct Net {
   ~Net();
 
   // Constant after Open.
-  const ServeOptions options;
+  ServeOptions options;
   const Server::Parts parts;
   std::unique_ptr<boost::asio::ssl::context> tls;  // null: plain
   std::string boot_id;                             // in every request id of this process

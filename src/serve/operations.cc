@@ -1,6 +1,7 @@
 #include "serve/operations.h"
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 
 #include "base/json_writer.h"
 #include "base/limits.h"
@@ -146,7 +147,9 @@ Response HandleOperation(Net& net, const RouteMatch& match, std::string_view req
     case Handler::kLimits:
       return Limits();
     case Handler::kDrain:
-      net.BeginDrain();
+      // Not from here: waking others inside one's own wake-up could destroy whom the caller looks
+      // at next.
+      boost::asio::post(net.io, [&net] { net.BeginDrain(); });
       return State(true, "");
     case Handler::kReload: {
       Status status = net.LoadKeys();

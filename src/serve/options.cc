@@ -47,10 +47,8 @@ void DeclareBehaviour(ServeOptions& o, OptionSet& set) {
           {.help = "Refuse unknown request fields, which are otherwise named in a header."});
   set.Add("trace", &o.trace, {.help = "Log where the time of each request went, hop by hop."});
   set.Add("sse-coalesce", &o.sse_coalesce, {.help = "Let queued stream events share one write."});
-  set.Add(
-      "heartbeat", &o.heartbeat, {.min = kSecond / 10, .max = kHour},
-      {.help =
-           "How long a stream may be silent before its first token until a sign of life is sent."});
+  set.Add("heartbeat", &o.heartbeat, {.min = kSecond / 10, .max = kHour},
+          {.help = "How long nothing may be sent of an answer until a sign of life is."});
   set.Add(
       "wedged-after", &o.wedged_after, {.min = kSecond / 10, .max = kHour},
       {.help = "An engine that has work and makes no step for this long is reported unhealthy."});
@@ -86,7 +84,8 @@ void DeclareTimes(ServeOptions& o, OptionSet& set) {
       "header-timeout", &o.header_timeout, range,
       {.help = "From the first byte of a request to the end of its headers.", .is_limit = true});
   set.Add("body-timeout", &o.body_timeout, range,
-          {.help = "From the end of the headers to the end of the body.", .is_limit = true});
+          {.help = "Beyond header-timeout, for each started MiB of the body, from its first byte.",
+           .is_limit = true});
   set.Add("idle-timeout", &o.idle_timeout, range,
           {.help = "A kept-alive connection without a request is closed after this.",
            .is_limit = true});
@@ -101,6 +100,13 @@ void DeclareTimes(ServeOptions& o, OptionSet& set) {
 }
 
 }  // namespace
+
+bool IsLoopback(std::string_view host) {
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return host == "localhost" || host == "::1" ||
+         (host.starts_with("127.") &&
+          host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
 
 void ServeOptions::Declare(OptionSet& set) {
   DeclareNetwork(*this, set);

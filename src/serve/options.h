@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
@@ -14,6 +15,9 @@ class OptionSet;
 }
 
 namespace sluice::serve {
+
+// Whether `host`, a name or address without port, means this machine alone.
+bool IsLoopback(std::string_view host);
 
 struct ServeOptions {
   std::string host = "127.0.0.1";

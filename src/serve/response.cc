@@ -66,19 +66,12 @@ void AppendHead(std::string& out, const HeadLine& line, const Headers& headers) 
   out += "\r\n";
 }
 
-Status Public(const Status& status, std::string_view request_id) {
-  if (status.code() != ErrorCode::kInternal && status.code() != ErrorCode::kCorrupt) return status;
-  return Status(
-      ErrorCode::kInternal,
-      fmt::format("internal error; the server's log names it under request {}", request_id));
-}
-
 Response ErrorResponse(const Status& status,
                        const codec::Dialect& dialect,
                        std::string_view request_id) {
   Response response;
   response.status = RowOf(status.code()).http_status;
-  response.body = dialect.error_body(Public(status, request_id), request_id);
+  response.body = dialect.error_body(status, request_id);
   if (status.code() == ErrorCode::kUnauthenticated)
     response.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (status.retry_after().ns > 0) {

@@ -50,7 +50,4 @@ Response ErrorResponse(const Status& status,
                        const codec::Dialect& dialect,
                        std::string_view request_id);
 
-// What of `status` a client may see.
-Status Public(const Status& status, std::string_view request_id);
-
 }  // namespace sluice::serve

@@ -88,9 +88,6 @@ Result<std::unique_ptr<Server>> Server::Open(const ServeOptions& options, const 
   auto state = std::make_unique<State>(options, parts);
   Net& net = *state->net;
   SLUICE_TRY(net.LoadKeys());
-  if (options.tls_certificate.empty() != options.tls_key.empty()) {
-    return Status::Invalid("--tls-certificate and --tls-key must be given together");
-  }
   if (!options.tls_certificate.empty()) {
     SLUICE_TRY(net.tls, MakeTlsContext(options.tls_certificate, options.tls_key));
   }
@@ -178,7 +175,9 @@ void Server::State::CheckKeyFile() {
   if (net->options.api_keys_file.empty() || now < next_key_check) return;
   next_key_check = now + kKeyFilePeriod;
   Result<WallTime> modified = net->parts.env.fs.ModifiedAt(net->options.api_keys_file);
-  if (!modified || *modified == net->keys_modified) return;
+  WallTime when = modified.has_value() ? *modified : WallTime{-1};
+  if (when == net->keys_modified) return;
+  net->keys_modified = when;  // of a bad file too: said once, not every two seconds
   Status status = net->LoadKeys();
   if (status.ok()) {
     Log(LogLevel::kInfo, "keys read again");
@@ -203,7 +202,13 @@ void Server::State::EndIfDone() {
     net->BeginStop();
   }
   if (!net->stopping) return;
-  if (stop_deadline == Time::Max()) stop_deadline = now + kStopTime;
+  if (stop_deadline == Time::Max()) {
+    stop_deadline = now + kStopTime;
+    // Who connects now would only be turned away, and each new one would put off the end.
+    error_code ignored;
+    listener.acceptor.close(ignored);
+    admin.acceptor.close(ignored);
+  }
   finished = net->connections.empty();
   if (finished || now >= stop_deadline) net->io.stop();
 }

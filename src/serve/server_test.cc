@@ -52,7 +52,9 @@ class HandService final : public wire::TokenService {
     }
   }
 
-  wire::LoadReport Load() const override { return {.last_step = stuck_ ? Time{} : Time::Max()}; }
+  wire::LoadReport Load() const override {
+    return {.n_running = 1, .last_step = stuck_ ? Time{} : Time::Max()};
+  }
 
   // Waits for the next submitted request and plays `text` to its end.
   void Play(std::string_view text) {
@@ -255,6 +257,24 @@ TEST(Server, ManyPipelinedRequestsCostNoStack) {
   for (size_t at = got.find("HTTP/1.1 200"); at != got.npos; at = got.find("HTTP/1.1 200", at + 1))
     ++n_answers;
   EXPECT_EQ(n_answers, kRequests + 1);
+}
+
+TEST(Server, OnlyPathsForTokensTakeABody) {
+  Running running;
+  Client client(running.server->port());
+  client.Send("GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 40000000\r\n\r\n");
+  EXPECT_TRUE(client.ReadUntil("}").starts_with("HTTP/1.1 400"));
+}
+
+TEST(Server, AnUploadInProgressIsToldOfTheEnd) {
+  Running running;
+  Client client(running.server->port());
+  client.Send(
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
+      "Content-Type: application/json\r\nExpect: 100-continue\r\n\r\n");
+  client.ReadUntil("100 Continue\r\n\r\n");
+  running.server->Stop();
+  EXPECT_NE(client.ReadAll().find("HTTP/1.1 503"), std::string::npos);
 }
 
 TEST(Server, DrainWaitsForWhatRunsAndRefusesWhatIsNew) {

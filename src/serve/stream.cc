@@ -161,10 +161,6 @@ Io Stream::WriteTls(std::string_view& rest) {
 }
 
 Io Stream::WatchPeer() {
-  // A TLS read that is pending already watches; its result is the next request or the end.
-  if (tls_ && tls_->read != Tls::Op::kIdle) {
-    return tls_->read == Tls::Op::kDone && tls_->read_error ? Io::kClosed : Io::kWait;
-  }
   if (read_armed_) return Io::kWait;
   char byte;
   error_code ec = asio::error::would_block;

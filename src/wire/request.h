@@ -51,8 +51,8 @@ struct GenerateRequest {
   RequestId id;
   TenantId tenant;
   Time deadline = Time::Max();  // then the request ends with kDeadlineExceeded
-  std::vector<TokenId> prompt;
-  int32_t n_max = 0;  // tokens to generate at most, >= 1
+  std::shared_ptr<const std::vector<TokenId>> prompt;  // the choices of one request share it
+  int32_t n_max = 0;                                   // tokens to generate at most, >= 1
   SamplingParams sampling;
   SmallVec<TokenId, 2> stop_ids;  // besides the model's own end token
   // Null: the real model samples. The choices of one request share it.

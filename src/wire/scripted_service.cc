@@ -130,7 +130,7 @@ Status ScriptedService::Submit(GenerateRequest request, EventQueue& out) {
   }
   if (!request.script->refuse.ok()) return request.script->refuse;
   SLUICE_CHECK(request.id.value != kEmpty && request.id.value < kCancelled);
-  SLUICE_CHECK(request.n_max >= 1 && request.script->n_per_event >= 1);
+  SLUICE_CHECK(request.prompt != nullptr && request.n_max >= 1 && request.script->n_per_event >= 1);
 
   if (n_held_.fetch_add(1, std::memory_order_acq_rel) >= static_cast<int64_t>(seats_.size())) {
     n_held_.fetch_sub(1, std::memory_order_relaxed);
@@ -335,7 +335,7 @@ void ScriptedService::End(Seat& seat, TokenEvent event, FinishReason finish, Sta
   event.end = std::make_unique<EventEnd>();
   event.end->finish = finish;
   event.end->status = std::move(status);
-  event.end->usage.n_prompt = static_cast<int32_t>(seat.request.prompt.size());
+  event.end->usage.n_prompt = static_cast<int32_t>(seat.request.prompt->size());
   event.end->usage.n_completion = seat.n_done + static_cast<int32_t>(event.tokens.size());
 
   EventQueue& out = *seat.out;

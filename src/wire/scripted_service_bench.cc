@@ -51,6 +51,7 @@ double RunOnce(int steps_per_drain) {
     GenerateRequest request;
     request.id = RequestId(static_cast<uint64_t>(i) + 1);
     request.deadline = Time{1'000'000'000};
+    request.prompt = std::make_shared<const std::vector<TokenId>>(1, TokenId(1));
     request.n_max = kTokens + 1;
     request.script = std::make_unique<const ScriptPlay>(std::move(play));
     SLUICE_CHECK(service.Submit(std::move(request), streams.back()->queue).ok());

@@ -36,7 +36,7 @@ inline ScriptPlay SayWithFault(std::string_view text,
 inline GenerateRequest Ask(uint64_t id, ScriptPlay play) {
   GenerateRequest request;
   request.id = RequestId(id);
-  request.prompt = {TokenId(1), TokenId(2), TokenId(3)};
+  request.prompt = std::make_shared<const std::vector<TokenId>>(3, TokenId(1));
   request.n_max = 1'000'000;
   request.script = std::make_unique<const ScriptPlay>(std::move(play));
   return request;

@@ -27,13 +27,13 @@ class Probe(threading.Thread):
         self.port = port
         self.n_whole = 0
         self.error = None
-        self._stop = threading.Event()
+        self._ended = threading.Event()
         self.start()
 
     def run(self):
         try:
             with Connection(self.port) as c:
-                while not self._stop.is_set():
+                while not self._ended.is_set():
                     response = c.chat("[[probe]]", stream=True, **OFF)
                     assert sse.read_stream(response.body.decode()).choices[0].content == PROBE_TEXT
                     self.n_whole += 1
@@ -41,7 +41,7 @@ class Probe(threading.Thread):
             self.error = error
 
     def finish(self):
-        self._stop.set()
+        self._ended.set()
         self.join(60)
         assert self.error is None, f"the probe stream broke: {self.error!r}"
         assert self.n_whole >= 1

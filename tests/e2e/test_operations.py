@@ -421,7 +421,7 @@ def test_signal_without_requests(number):
 
 
 def test_die_after_ends_the_process():
-    with Server(script=[{"out": "abcdef", "die_after": 3}], expect_exit=None) as server:
+    with Server(script=[{"out": "abcdef", "die_after": 3, "pace_ms": 50}], expect_exit=None) as server:
         reader = Reader(server.port)
         reader.join(20)
         assert not reader.is_alive()

@@ -175,7 +175,7 @@ def load_all(folder):
 
 
 def marker(case, run):
-    """What a case appends to its last user message, so that it gets its own lines of a shared script."""
+    """Appended to the last user message, so that a case gets its own lines of a shared script."""
     return "" if case.alone or not case.takes_script else f" [[{case.name}/{run}]]"
 
 
