@@ -23,7 +23,6 @@ CONFINED_INCLUDES = [
     ("boost/asio*", ["serve/*", "env/posix/*"], "sockets and timers belong to serve and env/posix"),
     ("boost/unordered*", ["base/containers.h"], "use FlatMap of base/containers.h"),
     ("boost/container/*", ["base/containers.h"], "use SmallVec of base/containers.h"),
-    ("boost/lockfree/*", ["base/queue.h"], "use base/queue.h"),
     ("simdjson*", ["base/json.cc"], "use base/json.h"),
     ("nlohmann/*", TESTS, "use base/json.h; nlohmann-json is for tests"),
     ("spdlog/*", ["base/log.cc"], "use base/log.h"),
@@ -79,7 +78,7 @@ CONFINED_CODE = [
      ["*arena*"], "use values and make_unique"),
     # base/log.cc: spdlog takes nothing else. The others share what is immutable: compiled grammars, script lines.
     ("shared_ptr", r"\b(?:shared_ptr|make_shared|enable_shared_from_this)\b",
-     ["base/log.cc", "grammar/compiler.*", "codec/script_book*", "codec/prepare.cc", "wire/request.h", "*_test.cc", "*_test_impl.h"],
+     ["base/log.cc", "grammar/compiler.*", "codec/script_book*", "codec/prepare.cc", "wire/request.h", "*_test.cc", "*_test_impl.h", "*_bench.cc"],
      "one owner: a value or unique_ptr"),
     ("mutex", r"\b(?:Mutex|MutexLock|CondVar)\b", MUTEX_PLACES, "one owner: exchange wire structs through a queue"),
     ("throw", r"\bthrow\b", [], "return a Status"),
