@@ -332,8 +332,11 @@ Async<bool> Generation::Begin() {
 
 Async<bool> Generation::Flush(bool is_last) {
   std::string_view bytes = frames_->Write(is_last);
-  bool sent = co_await connection_.Send(bytes);
   sent_at_ = drained_at_;
+  // Nearly every write goes through at once: no second coroutine for it.
+  Io io = connection_.TrySend(bytes);
+  if (io != Io::kWait) co_return io == Io::kOk;
+  bool sent = co_await connection_.Send(bytes);
   co_return sent;
 }
 

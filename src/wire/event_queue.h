@@ -76,10 +76,13 @@ class EventQueue {
     return false;
   }
 
-  // Consumer thread, after popping what it can take now (not after the terminal event).
+  // Consumer thread, after popping what it can take now (not after the terminal event). Rings only
+  // when half the places are free: a consumer that takes one event at a time would otherwise wake
+  // the service for each.
   void Drained() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (starved_.load(std::memory_order_seq_cst) && starved_.exchange(false)) room_bell_.Ring();
+    if (!starved_.load(std::memory_order_seq_cst) || ring_.free() <= kQueuedEvents / 2) return;
+    if (starved_.exchange(false)) room_bell_.Ring();
   }
 
  private:
