@@ -4,6 +4,7 @@ broken connections. What the server owes in return: a well-formed answer below 5
 connection, nothing else.
 """
 
+import copy
 import json
 import random
 import socket
@@ -131,6 +132,9 @@ class Generator:
         )
         return Attack("mutated json", data, "keep")
 
+    def _junk(self):
+        return copy.deepcopy(self.rng.choice(_JUNK))  # it will be spoilt itself
+
     def _spoil(self, body):
         """Replaces, removes or adds one value somewhere in `body`."""
         rng, at = self.rng, body
@@ -146,11 +150,11 @@ class Generator:
             if action == 0 and isinstance(at, dict):
                 del at[key]
             elif action == 1 and isinstance(at, dict):
-                at[rng.choice(sorted(_FIELDS) + ["", "zz", "é", "a\r\nb: c"])] = rng.choice(_JUNK)
+                at[rng.choice(sorted(_FIELDS) + ["", "zz", "é", "a\r\nb: c"])] = self._junk()
             elif action == 2 and isinstance(at, list):
                 at.extend([at[key]] * rng.choice([1, 20, 200]))
             else:
-                at[key] = rng.choice(_JUNK)
+                at[key] = self._junk()
             return
 
     def broken_json(self):

@@ -118,7 +118,7 @@ def test_thousands_of_pipelined_requests(server):
     n = 20_000
     with Connection(server.port) as c:
         data = request_bytes("GET", "/version") * n
-        sender = threading.Thread(target=c.sock.sendall, args=(data,))
+        sender = threading.Thread(target=c.sock.sendall, args=(data,), daemon=True)
         sender.start()
         for _ in range(n):
             assert c.read().status == 200

@@ -141,22 +141,24 @@ class Connection:
         if not data:
             raise Closed(bytes(self._buffer[:200]))
         self._buffer += data
-        self.seen += data
 
     def _line(self):
         while (end := self._buffer.find(b"\r\n")) < 0:
             assert len(self._buffer) < 1 << 20, "endless header line"
             self._fill()
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 2]
+        line = self._take(end + 2)[:-2]
         assert b"\n" not in line and b"\r" not in line, f"bare line end in {line!r}"
         return line
 
     def _exactly(self, n):
         while len(self._buffer) < n:
             self._fill()
+        return self._take(n)
+
+    def _take(self, n):
         data = bytes(self._buffer[:n])
         del self._buffer[:n]
+        self.seen += data
         return data
 
     def _fields(self):
@@ -169,7 +171,7 @@ class Connection:
 
     def read_head(self):
         """Status line and headers of the next final response."""
-        self.seen = bytearray(self._buffer)
+        self.seen = bytearray()
         interim = []
         while True:
             line = self._line().decode("ascii")

@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto prepared = sluice::codec::Prepare(dialect, body, {.model = kCard, .strict = strict});
   if (prepared) {
     SLUICE_CHECK(prepared->generate.n_max >= 1 && prepared->answer.n_choices >= 1);
-    SLUICE_CHECK(static_cast<int64_t>(prepared->generate.prompt.size()) <= kCard.n_context);
+    SLUICE_CHECK(static_cast<int64_t>(prepared->generate.prompt->size()) <= kCard.n_context);
     return 0;
   }
   const sluice::Status& status = prepared.error();
