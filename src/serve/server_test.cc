@@ -26,8 +26,6 @@ using tcp = asio::ip::tcp;
 // Holds what was submitted until the test plays it. Thread-safe.
 class HandService final : public wire::TokenService {
  public:
-  explicit HandService(const Clock& clock) : clock_(clock) {}
-
   Status Submit(wire::GenerateRequest request, wire::EventQueue& out) override {
     if (!refuse_.ok()) return refuse_;
     MutexLock lock(mu_);
@@ -86,7 +84,6 @@ class HandService final : public wire::TokenService {
     RequestId id;
     wire::EventQueue* out;
   };
-  const Clock& clock_;
   Status refuse_;
   std::atomic<bool> stuck_{false};
   Mutex mu_;
@@ -98,7 +95,7 @@ class HandService final : public wire::TokenService {
 // A server on free ports with its net thread.
 class Running {
  public:
-  explicit Running(ServeOptions options = {}) : service(posix.env().clock), pool(1, 64) {
+  explicit Running(ServeOptions options = {}) : pool(1, 64) {
     options.port = 0;
     options.admin_port = 0;
     Server::Parts parts{.env = posix.env(),
