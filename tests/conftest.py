@@ -1,4 +1,5 @@
 import random
+import subprocess
 
 import pytest
 
@@ -22,3 +23,14 @@ def seed(request):
     value = random.SystemRandom().getrandbits(32) if given is None else given
     print(f"seed: {value} (repeat with --seed {value})")
     return value
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory):
+    """Options of a server with a self-signed certificate."""
+    folder = tmp_path_factory.mktemp("tls")
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
+    command += " -days 2 -subj /CN=localhost"
+    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
+    subprocess.run([*command.split(), *files], check=True, capture_output=True)
+    return ["--tls-certificate", folder / "cert.pem", "--tls-key", folder / "key.pem"]

@@ -1,7 +1,6 @@
 """What an operator relies on: health, metrics, admin port, TLS, keys, drain and signals."""
 
 import signal
-import subprocess
 import threading
 from pathlib import Path
 
@@ -236,25 +235,8 @@ def test_reload_does_not_end_running_requests(tmp_path):
 # TLS.
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
-    command += " -days 2 -subj /CN=localhost"
-    subprocess.run(
-        [*command.split(), "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
-        check=True,
-        capture_output=True,
-    )
-    return folder
-
-
-def tls_options(certificate):
-    return ["--tls-certificate", certificate / "cert.pem", "--tls-key", certificate / "key.pem"]
-
-
 def test_tls(certificate):
-    with Server(script=[OK], options=tls_options(certificate)) as server:
+    with Server(script=[OK], options=certificate) as server:
         assert "https://" in server.stdout()
         with Connection(server.port, tls=True) as c:
             assert c.chat().json()["choices"][0]["message"]["content"] == "ok"
@@ -266,7 +248,7 @@ def test_tls(certificate):
 
 
 def test_plain_http_to_a_tls_port(certificate):
-    with Server(options=tls_options(certificate)) as server:
+    with Server(options=certificate) as server:
         with Connection(server.port) as c:
             c.send(request_bytes("GET", "/version"))
             try:
@@ -279,7 +261,7 @@ def test_plain_http_to_a_tls_port(certificate):
 
 
 def test_tls_cancellation(certificate):
-    with Server(script=[HANG], options=tls_options(certificate)) as server:
+    with Server(script=[HANG], options=certificate) as server:
         with Connection(server.port, tls=True) as c:
             c.send(chat_request(stream=True, **OFF))
             c.read_head()
@@ -287,8 +269,15 @@ def test_tls_cancellation(certificate):
         metrics.wait_running(server, 0)
 
 
+def test_drain_during_a_tls_handshake(certificate):
+    with Server(options=certificate) as server, Connection(server.port) as c:
+        c.send(b"\x16\x03\x01")  # the beginning of a hello
+        server.signal(signal.SIGTERM)
+        assert server.wait(15) == 0
+
+
 def test_tls_handshake_that_never_comes(certificate):
-    options = [*tls_options(certificate), "--header-timeout", "300ms"]
+    options = [*certificate, "--header-timeout", "300ms"]
     with Server(options=options) as server, Connection(server.port) as c:
         assert c.closed(10)
 
@@ -421,7 +410,8 @@ def test_signal_without_requests(number):
 
 
 def test_die_after_ends_the_process():
-    with Server(script=[{"out": "abcdef", "die_after": 3, "pace_ms": 50}], expect_exit=None) as server:
+    script = [{"out": "abcdef", "die_after": 3, "pace_ms": 50}]
+    with Server(script=script, expect_exit=None) as server:
         reader = Reader(server.port)
         reader.join(20)
         assert not reader.is_alive()

@@ -4,6 +4,7 @@ Runs under the sanitizers too, where it says most.
 """
 
 import random
+import signal
 import time
 
 import pytest
@@ -17,11 +18,11 @@ OK = {"out": "</think>ok", "times": "always"}
 CHAT = "/v1/chat/completions"
 
 
-def storm(port, rng, n):
+def storm(port, rng, n, tls):
     """`n` requests at once, each dropped at a random point of its life."""
     connections = []
     for _ in range(n):
-        c = Connection(port)
+        c = Connection(port, tls=tls)
         body = chat_request(stream=rng.random() < 0.7, n=rng.choice([1, 1, 3]), **OFF)
         point = rng.random()
         c.send(body if point > 0.2 else body[: rng.randrange(1, len(body))])
@@ -41,7 +42,7 @@ def storm(port, rng, n):
             c.close()
 
 
-def abort_storm(seed, n_rounds, n):
+def abort_storm(seed, n_rounds, n, tls_options=()):
     rng = random.Random(seed)
     script = [
         {"when": {"last": "[[after]]"}, "out": "calm"},
@@ -51,14 +52,15 @@ def abort_storm(seed, n_rounds, n):
         {"out": "x" * 50, "fail_after": 3, "pace_ms": 2, "times": 200},
         {"out": "x" * 2000, "tokens_per_event": 6, "times": "always"},
     ]
-    with Server(script=script, options=["--log-level", "error"]) as server:
+    with Server(script=script, options=["--log-level", "error", *tls_options]) as server:
+        tls = bool(tls_options)
 
         def calm():
             return metrics.running(server) + metrics.value(server, "requests_waiting") == 0
 
         marks = []
         for _ in range(n_rounds):
-            storm(server.port, rng, n)
+            storm(server.port, rng, n, tls)
             wait_until(calm, 5, "everything cancelled")
             wait_until(
                 lambda: metrics.value(server, "connections_open") <= 2, 5, "every connection gone"
@@ -70,11 +72,15 @@ def abort_storm(seed, n_rounds, n):
         assert growth < (
             (64 if server.is_sanitized() else 16) << 20
         ), f"memory grew by {growth} bytes"
-        assert once(server.port, chat_request("[[after]]", **OFF)).status == 200
+        assert once(server.port, chat_request("[[after]]", **OFF), tls=tls).status == 200
 
 
 def test_abort_storm(seed):
     abort_storm(seed, n_rounds=4, n=200)
+
+
+def test_abort_storm_over_tls(seed, certificate):
+    abort_storm(seed, n_rounds=3, n=100, tls_options=certificate)
 
 
 @pytest.mark.slow
@@ -105,3 +111,32 @@ def test_cancel_storm_during_drain(seed):
                     pass  # not accepted any more before its request was read
                 c.close()
         assert server.wait(20) == 0
+
+
+def test_key_reloads_during_requests(seed, tmp_path):
+    """Accounts come and go under requests that hold them."""
+    rng = random.Random(seed)
+    keys = tmp_path / "keys"
+    names = [f"key-of-tenant-{i}" for i in range(6)]
+
+    def write():
+        chosen = rng.sample(names, 3)
+        keys.write_text("".join(f"t{rng.randrange(3)} {k} concurrent=2\n" for k in chosen))
+
+    write()
+    script = [{"out": "x" * 40, "pace_ms": 2, "times": "always"}]
+    with Server(script=script, options=["--api-keys-file", keys]) as server:
+        connections = []
+        for i in range(300):
+            c = Connection(server.port)
+            bearer = ("Authorization", f"Bearer {rng.choice(names)}")
+            c.send(chat_request(headers=[bearer], stream=True, **OFF))
+            connections.append(c)
+            if i % 10 == 0:
+                write()
+                server.signal(signal.SIGHUP)
+        statuses = {c.read().status for c in connections}
+        assert statuses <= {200, 401, 429} and {200, 401} <= statuses, statuses
+        for c in connections:
+            c.close()
+        wait_until(lambda: metrics.running(server) == 0, 5, "everything ended")

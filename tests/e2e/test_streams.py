@@ -287,3 +287,43 @@ def test_buffered_bytes_limit():
         for c in open_ones:
             c.close()
         wait_until(lambda: metrics.value(server, "bytes_buffered") == 0, 5, "the memory given back")
+
+
+def test_deadline_of_a_stream_that_is_not_read():
+    """The request ends on time; what was not sent yet is lost, what is sent stays well formed."""
+    options = ["--request-timeout", "700ms"]
+    with Server(script=[{"out": "x" * 300_000, "times": "always"}], options=options) as server:
+        with Connection(server.port, receive_buffer=4096) as slow:
+            slow.send(chat_request(stream=True, max_tokens=300_000, **OFF))
+            head = slow.read_head()
+            wait_until(lambda: metrics.running(server) == 1, 5, "the stream running")
+            wait_until(lambda: metrics.running(server) == 0, 10, "its deadline passed")
+            answer = sse.read_stream(b"".join(slow.pieces(head)).decode())
+            assert answer.error["type"] == "timeout_error"
+        metrics.wait_running(server, 0)
+
+
+def test_stream_on_http_1_0_is_cancelled_by_closing():
+    with Server(script=[HANG]) as server:
+        with Connection(server.port) as c:
+            c.send(chat_request(stream=True, **OFF).replace(b"HTTP/1.1", b"HTTP/1.0"))
+            c.read_head()
+            metrics.wait_running(server, 1)
+        metrics.wait_running(server, 0)
+
+
+def test_pipelined_request_waits_for_a_slow_stream():
+    script = [{"out": "abc", "pace_ms": 100}, "</think>second"]
+    with Server(script=script) as server, Connection(server.port) as c:
+        c.send(chat_request(stream=True, **OFF) + chat_request())
+        assert sse.read_stream(c.read().body.decode()).choices[0].content == "abc"
+        assert c.read().json()["choices"][0]["message"]["content"] == "second"
+
+
+def test_many_choices_with_heartbeats():
+    script = [{"out": "ab", "first_ms": 700, "pace_ms": 5}]
+    with Server(script=script, options=["--heartbeat", "200ms"]) as server:
+        response = once(server.port, chat_request(stream=True, n=16, **OFF))
+        answer = sse.read_stream(response.body.decode())
+        assert {c.content for c in answer.choices.values()} == {"ab"}
+        assert len(answer.choices) == 16 and 2 <= answer.n_comments <= 6
