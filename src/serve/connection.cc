@@ -193,23 +193,27 @@ Async<Connection::ReadEnd> Connection::ReadUntil(HttpRequest& request,
       allowed = allowed + options.body_timeout * (1 + request.parser.body_size() / kBodyPaceBytes);
     wake_at_ = request.started + allowed;
     Io io = stream_.Read(inbox_, net_.scratch);
-    if (io == Io::kOk && ++n_reads % kReadsPerTurn == 0) co_await Yield();
-    while (io == Io::kWait) {
-      co_await wake_;
-      if (net_.stopping) {
-        refusal = Status(ErrorCode::kOverloaded, "the server is shutting down");
-        request.is_broken = true;
-        co_return ReadEnd::kRefused;
-      }
-      if (net_.Now() >= wake_at_) {
-        refusal = Status(ErrorCode::kRequestTimeout,
-                         fmt::format("the request did not arrive within {} s", allowed.seconds()));
-        co_return ReadEnd::kRefused;
-      }
-      io = stream_.Read(inbox_, net_.scratch);
-    }
     if (io == Io::kClosed) co_return ReadEnd::kClosed;
+    if (io == Io::kOk && ++n_reads % kReadsPerTurn != 0) continue;
+    if (io == Io::kOk) {
+      co_await Yield();
+    } else {
+      co_await wake_;
+    }
+    refusal = CheckTime(allowed);
+    if (!refusal.ok()) {
+      request.is_broken = true;
+      co_return ReadEnd::kRefused;
+    }
   }
+}
+
+// Whether a request may go on arriving; `allowed` is for the message.
+Status Connection::CheckTime(Duration allowed) const {
+  if (net_.stopping) return Status(ErrorCode::kOverloaded, "the server is shutting down");
+  if (net_.Now() < wake_at_) return Status::Ok();
+  return Status(ErrorCode::kRequestTimeout,
+                fmt::format("the request did not arrive within {} s", allowed.seconds()));
 }
 
 Status Connection::ChargeBody(HttpRequest& request) {

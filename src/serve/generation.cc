@@ -165,7 +165,8 @@ Status Generation::SubmitAll() {
     SLUICE_TRY(net_.parts.service.Submit(std::move(request), *choice.queue));
     choices_.push_back(std::move(choice));
   }
-  trace_.Add(Zone::kRoute, net_.Now() - begin);
+  sent_at_ = net_.Now();  // the silence that a heartbeat breaks begins now
+  trace_.Add(Zone::kRoute, sent_at_ - begin);
   codec::AnswerIdentity identity{.id = request_.id.substr(request_.id.find('_') + 1),
                                  .created = net_.parts.env.clock.Wall(),
                                  .fingerprint = "sluice-" + net_.parts.version};

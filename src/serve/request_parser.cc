@@ -42,6 +42,12 @@ struct GrowingBody {
   };
 };
 
+// Chunks of one byte take six on the wire; what is above that is extensions, which mean nothing to
+// us and have no other bound.
+constexpr int64_t kFramingPerByte = 8;
+// Empty lines in front of a request.
+constexpr int64_t kMaxLeadingBytes = 4;
+
 std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 std::string Lower(std::string_view text) {
@@ -75,10 +81,16 @@ struct RequestParser::State {
   }
   Status ReadHead();
   Status Refuse(boost::beast::error_code ec) const;
+  bool FramingIsExcessive() const {
+    int64_t n_body = static_cast<int64_t>(parser.get().body().size());
+    return n_framed_bytes > kFramingPerByte * n_body + max.header_bytes;
+  }
 
   const Limits max;
   http::request_parser<GrowingBody> parser;
+  int64_t n_leading_bytes = 0;
   int64_t n_head_bytes = 0;
+  int64_t n_framed_bytes = 0;  // of the body: content, chunk heads, extensions, trailers
   RequestHead head;
 };
 
@@ -162,6 +174,14 @@ Status RequestParser::State::ReadHead() {
 Result<size_t> RequestParser::Feed(std::string_view bytes) {
   State& s = *state_;
   size_t n_taken = 0;
+  // Some clients end a body with an empty line that does not belong to it (RFC 9112 §2.2).
+  while (!s.parser.got_some() && s.n_leading_bytes < kMaxLeadingBytes) {
+    std::string_view rest = bytes.substr(n_taken);
+    if (rest == "\r") return n_taken;
+    if (!rest.starts_with("\r\n")) break;
+    s.n_leading_bytes += 2;
+    n_taken += 2;
+  }
   while (!s.parser.is_done()) {
     bool had_head = s.parser.is_header_done();
     boost::beast::error_code ec;
@@ -171,6 +191,10 @@ Result<size_t> RequestParser::Feed(std::string_view bytes) {
     // Beast counts request line and fields apart.
     if (!had_head) s.n_head_bytes += static_cast<int64_t>(n);
     if (s.n_head_bytes > s.max.header_bytes) return s.Refuse(http::error::header_limit);
+    if (had_head) s.n_framed_bytes += static_cast<int64_t>(n);
+    if (s.FramingIsExcessive()) {
+      return Status::Invalid("the chunked body has far more framing than content");
+    }
     if (ec == http::error::need_more) {
       // What Beast leaves is an unfinished line: of the head, a chunk header or a trailer.
       if (static_cast<int64_t>(bytes.size() - n_taken) > s.max.header_bytes)

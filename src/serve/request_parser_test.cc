@@ -129,6 +129,26 @@ TEST(RequestParser, HeaderLimitCountsTheWholeHead) {
   }
 }
 
+TEST(RequestParser, ExtensionsAreBoundedInTotal) {
+  auto body = [](size_t n_extension, int n_chunks) {
+    std::string text = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    std::string extension = n_extension > 0 ? ";" + std::string(n_extension, 'e') : "";
+    for (int i = 0; i < n_chunks; ++i) text += "1" + extension + "\r\nx\r\n";
+    return text + "0\r\n\r\n";
+  };
+  EXPECT_TRUE(Feed(body(0, 60), 1000).done) << "chunks of one byte are allowed";
+  EXPECT_TRUE(Feed(body(500, 1), 1000).done);
+  EXPECT_FALSE(Feed(body(500, 10), 1000).status.ok());
+}
+
+TEST(RequestParser, EmptyLinesInFrontAreSkippedButNotForEver) {
+  for (size_t n_piece : {1, 3, 1000}) {
+    EXPECT_TRUE(Feed("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", n_piece).done) << n_piece;
+    EXPECT_FALSE(Feed("\r\n\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", n_piece).done)
+        << n_piece;
+  }
+}
+
 TEST(RequestParser, AnUnfinishedChunkHeadIsBounded) {
   std::string text = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
                      std::string(5000, 'e');

@@ -108,20 +108,24 @@ Io Stream::ReadTls(std::string& into) {
     tls.in.reset();
     return tls.read_error ? Io::kClosed : Io::kOk;
   }
-  if (tls.read == Tls::Op::kIdle) {
-    tls.read = Tls::Op::kPending;
-    tls.in = std::make_unique<char[]>(kTlsBufferBytes);
-    ++n_pending_;
-    tls.stream.async_read_some(asio::buffer(tls.in.get(), kTlsBufferBytes),
-                               [this](error_code ec, size_t n) {
-                                 --n_pending_;
-                                 tls_->read = Tls::Op::kDone;
-                                 tls_->read_error = ec;
-                                 tls_->n_read = n;
-                                 wake_.Raise();
-                               });
-  }
+  StartReadTls();
   return Io::kWait;
+}
+
+void Stream::StartReadTls() {
+  Tls& tls = *tls_;
+  if (tls.read != Tls::Op::kIdle) return;
+  tls.read = Tls::Op::kPending;
+  tls.in = std::make_unique<char[]>(kTlsBufferBytes);
+  ++n_pending_;
+  tls.stream.async_read_some(asio::buffer(tls.in.get(), kTlsBufferBytes),
+                             [this](error_code ec, size_t n) {
+                               --n_pending_;
+                               tls_->read = Tls::Op::kDone;
+                               tls_->read_error = ec;
+                               tls_->n_read = n;
+                               wake_.Raise();
+                             });
 }
 
 Io Stream::Write(std::string_view& rest) {
@@ -161,6 +165,7 @@ Io Stream::WriteTls(std::string_view& rest) {
 }
 
 Io Stream::WatchPeer() {
+  if (tls_) return WatchPeerTls();
   if (read_armed_) return Io::kWait;
   char byte;
   error_code ec = asio::error::would_block;
@@ -170,6 +175,15 @@ Io Stream::WatchPeer() {
     return Io::kWait;
   }
   if (ec) return Io::kClosed;
+  return PeerHasClosed() ? Io::kClosed : Io::kOk;
+}
+
+// A client may end TLS without ending TCP, and only reading tells. What is read instead is kept for
+// the next Read.
+Io Stream::WatchPeerTls() {
+  StartReadTls();
+  if (tls_->read == Tls::Op::kPending) return Io::kWait;
+  if (tls_->read_error) return Io::kClosed;
   return PeerHasClosed() ? Io::kClosed : Io::kOk;
 }
 

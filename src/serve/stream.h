@@ -63,6 +63,8 @@ class Stream {
 
   void ArmRead();
   void ArmWrite();
+  Io WatchPeerTls();
+  void StartReadTls();
   Io ReadTls(std::string& into);
   Io WriteTls(std::string_view& rest);
   bool PeerHasClosed();

@@ -116,6 +116,14 @@ def test_heartbeat_on_http_1_0(impatient):
     assert json.loads(response.body)["choices"][0]["message"]["content"] == "late"
 
 
+def test_headers_of_a_stream_come_before_its_first_token():
+    script = [{"out": "x", "first_ms": 600_000, "times": "always"}]
+    with Server(script=script) as server, Connection(server.port) as c:
+        c.send(chat_request(stream=True))
+        head = c.read_head()
+        assert head.status == 200 and head.header("content-type").startswith("text/event-stream")
+
+
 def test_disconnect_while_waiting_for_the_first_token():
     script = [{"out": "x", "first_ms": 600_000, "times": "always"}]
     with Server(script=script) as server:
