@@ -15,6 +15,9 @@
 namespace sluice::app {
 namespace {
 
+// Large bodies wait for each other: one thread for them leaves the rest of the machine to tokens.
+constexpr int32_t kLargePrepThreads = 1;
+
 // The thread of one token service: steps it when it is due and when its bell rings.
 class EngineThread {
  public:
@@ -65,15 +68,18 @@ struct Wiring::Parts {
                  .max_waiting = options.serve.max_requests,
                  .bell = bell.bell()}),
         router({.max_waiting = options.serve.max_requests}, service),
-        prep(options.n_prep_threads, options.serve.max_requests) {}
+        prep(options.n_prep_threads, options.serve.max_requests),
+        prep_large(kLargePrepThreads, options.serve.max_requests) {}
 
   const codec::ModelCard model;
   codec::ScriptBook script;
   EventBell bell;
   wire::ScriptedService service;
   cluster::Router router;
-  WorkPool prep;
   std::unique_ptr<serve::Server> server;
+  // Below the server, so that their threads have ended before it goes: a job points into it.
+  WorkPool prep;
+  WorkPool prep_large;
   std::optional<EngineThread> engine;
 };
 
@@ -89,6 +95,7 @@ Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& 
       serve::Server::Open(options.serve, {.env = env,
                                           .service = parts->router,
                                           .prep = parts->prep,
+                                          .prep_large = parts->prep_large,
                                           .prepare = {.model = parts->model,
                                                       .script = &parts->script,
                                                       .strict = options.serve.strict,

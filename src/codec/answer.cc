@@ -125,6 +125,8 @@ void Answer::Fail(const Status& status, std::string_view request_id, std::string
   state_->encoder.Fail(status, request_id, out);
 }
 
+int64_t Answer::held_bytes() const { return state_->encoder.held_bytes(); }
+
 wire::Usage Answer::usage() const {
   wire::Usage total;
   total.n_prompt = state_->spec.n_prompt;

@@ -52,6 +52,9 @@ class Answer {
   // body.
   void Fail(const Status& status, std::string_view request_id, std::string& out);
 
+  // Memory that an answer holds until Finish; a stream holds none.
+  int64_t held_bytes() const;
+
   // Sum over choices so far; the prompt counts once, its cached part as the first choice found it.
   wire::Usage usage() const;
 

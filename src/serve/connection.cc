@@ -23,6 +23,8 @@ constexpr int64_t kBodyPaceBytes = kMiB;
 // Reads of one buffer each before the other connections take their turn: a fast sender has a
 // megabyte at a time.
 constexpr int kReadsPerTurn = 16;
+// The same for a fast reader of a long answer.
+constexpr size_t kWriteBytesPerTurn = 256 * 1024;
 // How often to ask for a peer whose end cannot be watched for, because it has sent more than it
 // should.
 constexpr Duration kPeerCheckPeriod = Duration::Millis(250);
@@ -357,17 +359,34 @@ Async<bool> Connection::Respond(HttpRequest& request, Response response) {
   line.content_type = response.content_type;
   line.framing = response.status == 204 ? Framing::kNoBody : Framing::kLength;
   line.content_length = static_cast<int64_t>(response.body.size());
+  CountResponse(response.status);
   std::string bytes;
-  bytes.reserve(512 + response.body.size());
   AppendHead(bytes, line, response.headers);
   bool is_head = request.parser.head_done() && request.head().method == "HEAD";
-  if (!is_head) bytes += response.body;
-  CountResponse(response.status);
+  if (is_head) response.body.clear();
+  // One write for what is common; a long body is not copied for it.
+  bool is_long = response.body.size() > kWriteBytesPerTurn;
+  if (!is_long) bytes += response.body;
   bool sent = co_await Send(bytes);
-  co_return sent&& line.keep_alive;
+  if (sent && is_long) {
+    sent = co_await Send(response.body);
+  }
+  bool again = sent && line.keep_alive;
+  co_return again;
 }
 
 Async<bool> Connection::Send(std::string_view bytes) {
+  while (bytes.size() > kWriteBytesPerTurn) {
+    bool sent = co_await SendPiece(bytes.substr(0, kWriteBytesPerTurn));
+    if (!sent) co_return false;
+    bytes.remove_prefix(kWriteBytesPerTurn);
+    co_await Yield();
+  }
+  bool sent = co_await SendPiece(bytes);
+  co_return sent;
+}
+
+Async<bool> Connection::SendPiece(std::string_view bytes) {
   Io io = stream_.Write(bytes);
   if (io != Io::kWait) co_return io == Io::kOk;
   metrics::Add(metrics::kSlowReaderPauses);

@@ -88,6 +88,7 @@ class Connection : public ReadyList::Node {
   Status Check(const HttpRequest& request, const RouteMatch& match);
   Status CheckOrigin(const RequestHead& head) const;
   Status CheckBody(const RequestHead& head, bool wants_json) const;
+  Async<bool> SendPiece(std::string_view bytes);
   Status CheckTime(Duration allowed) const;
   Status ChargeBody(HttpRequest& request);
   Async<bool> Refuse(HttpRequest& request, const RouteMatch& match, const Status& status);

@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
-
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/work_pool.h"
-#include "serve/body.h"
+#include "serve/prep_job.h"
 
 namespace sluice::serve {
 namespace {
@@ -19,6 +18,9 @@ constexpr Duration kOverloadRetry = Duration::Seconds(1);
 // waking another thread and being woken by it (10 to 20 us), and two hand-overs less are felt when
 // thousands of small requests come a second.
 constexpr size_t kInlinePrepBytes = 4096;
+// Bodies above this, and compressed ones, have a pool of their own: tens of megabytes of JSON take
+// more than a second, and nobody else should wait for them.
+constexpr size_t kLargeBodyBytes = 256 * 1024;
 
 // Writes of a stream that always has news before the others take their turn.
 constexpr int kFlushesPerTurn = 4;
@@ -30,41 +32,6 @@ Status Overloaded(std::string message) {
 }
 
 }  // namespace
-
-// hop 2 on the prep pool. Net thread until posted and after `done`; prep thread in between.
-struct Generation::PrepJob : Work {
-  explicit PrepJob(Net& shared, Connection& waiter) : net(shared), connection(waiter) {}
-  static void Run(Work& self);
-
-  Net& net;
-  Connection& connection;
-  const codec::Dialect* dialect = nullptr;
-  std::string encoding;
-  std::string body;
-  std::optional<Result<codec::Prepared>> result;
-  Duration spent;
-  std::atomic<bool> done{false};
-  std::atomic<bool> released{false};  // the prep thread will not touch the job any more
-};
-
-void Generation::PrepJob::Run(Work& self) {
-  PrepJob& job = static_cast<PrepJob&>(self);
-  Net& net = job.net;
-  Time begin = net.Now();
-  Result<std::string> decoded =
-      job.encoding.empty() ? Result<std::string>(std::move(job.body))
-                           : DecodeBody(job.encoding, job.body, net.options.max_body_bytes);
-  if (decoded) {
-    job.result.emplace(codec::Prepare(*job.dialect, *decoded, net.parts.prepare));
-  } else {
-    job.result.emplace(std::move(decoded.error()));
-  }
-  job.spent = net.Now() - begin;
-  job.done.store(true, std::memory_order_release);
-  bool must_ring = net.ready.Link(job.connection);
-  job.released.store(true, std::memory_order_release);
-  if (must_ring) net.ready.Ring();
-}
 
 Generation::Generation(Connection& connection,
                        HttpRequest& request,
@@ -93,6 +60,8 @@ Async<bool> Generation::Run() {
   bool again = false;
   if (status.ok()) {
     again = co_await Answer();
+  } else if (status.code() == ErrorCode::kCancelled) {
+    again = Disconnected();
   } else {
     outcome_ = metrics::Outcome::kRefused;
     again = co_await EndWith(status);
@@ -121,20 +90,33 @@ Async<Status> Generation::Prepare() {
     Result<codec::Prepared> result = codec::Prepare(dialect_, request_.body, net_.parts.prepare);
     co_return Took(std::move(result), net_.Now() - begin);
   }
-  auto job = std::make_unique<PrepJob>(net_, connection_);
-  job->run = &PrepJob::Run;
-  job->dialect = &dialect_;
-  job->encoding = encoding;
-  job->body = std::move(request_.body);
-  if (!net_.parts.prep.TryPost(*job)) co_return Overloaded("too many requests wait to be prepared");
-  while (!job->done.load(std::memory_order_acquire)) {
-    co_await wake_;
+  bool is_large = !encoding.empty() || request_.body.size() > kLargeBodyBytes;
+  WorkPool& pool = is_large ? net_.parts.prep_large : net_.parts.prep;
+  PrepJob::Params params{.dialect = dialect_,
+                         .encoding = encoding,
+                         .body = std::move(request_.body),
+                         .waiter = connection_};
+  auto owned = std::make_unique<PrepJob>(net_, net_.ready, std::move(params));
+  if (!pool.TryPost(*owned)) co_return Overloaded("too many requests wait to be prepared");
+  PrepJob* job = owned.release();  // shared with the prep thread from here on
+  while (!job->done()) {
+    Status end = WhyEnd();
+    if (!end.ok() && job->Abandon()) co_return end;
+    if (job->is_finishing()) net_.ready.Add(connection_);
+    if (!job->done()) co_await wake_;
   }
-  while (!job->released.load(std::memory_order_acquire)) {
-    net_.ready.Add(connection_);
-    co_await wake_;
-  }
-  co_return Took(std::move(*job->result), job->spent);
+  owned.reset(job);
+  co_return Took(owned->TakeResult(), owned->spent());
+}
+
+// While nothing was sent yet: whether there is a reason to stop waiting.
+Status Generation::WhyEnd() {
+  Time deadline = started_ + net_.options.request_timeout;
+  connection_.set_wake_at(deadline);
+  if (net_.stopping) return Overloaded("the server is shutting down");
+  if (connection_.PeerIsGone()) return Status(ErrorCode::kCancelled, "the client is gone");
+  if (net_.Now() < deadline) return Status::Ok();
+  return Status(ErrorCode::kDeadlineExceeded, "the request was not prepared by its deadline");
 }
 
 Status Generation::Took(Result<codec::Prepared> result, Duration spent) {
@@ -247,6 +229,12 @@ Status Generation::Take(Choice& choice, int32_t index, std::string& out) {
       outcome_ = metrics::Outcome::kLength;
     }
     choice.answered = next != codec::Answer::Next::kMore;
+    if (answer_->held_bytes() > limits::kMaxHeldAnswerBytes) {
+      return Status(ErrorCode::kTooLarge,
+                    fmt::format("the answer exceeds {} bytes; ask for a stream, for fewer "
+                                "log probabilities or fewer tokens",
+                                limits::kMaxHeldAnswerBytes));
+    }
     if (!net_.options.sse_coalesce && out.size() > n_before) break;
   }
   if (!choice.ended) choice.queue->Drained();
@@ -345,7 +333,8 @@ Async<bool> Generation::Complete() {
   if (frames_) {
     answer_->Finish(frames_->Begin());
     bool sent = co_await Flush(/*is_last=*/true);
-    co_return sent&& request_.keep_alive;
+    bool again = sent && request_.keep_alive;
+    co_return again;
   }
   Response response;
   response.headers = AnswerHeaders();
@@ -365,7 +354,8 @@ Async<bool> Generation::EndWith(Status end) {
   if (frames_) {
     answer_->Fail(end, request_.id, frames_->Begin());
     bool sent = co_await Flush(/*is_last=*/true);
-    co_return sent&& request_.keep_alive;
+    bool again = sent && request_.keep_alive;
+    co_return again;
   }
   if (end.code() == ErrorCode::kRateLimited && !admitted_) {
     metrics::Add(metrics::kRateLimited, account_.limits.n_concurrent > 0 &&

@@ -47,7 +47,6 @@ class Generation {
   Snapshot Look(Time now) const;
 
  private:
-  struct PrepJob;
   struct Choice {
     RequestId id;
     std::unique_ptr<wire::EventQueue> queue;
@@ -57,6 +56,7 @@ class Generation {
 
   Status Admit();
   Async<Status> Prepare();
+  Status WhyEnd();
   Status Took(Result<codec::Prepared> result, Duration spent);
   Status SubmitAll();
   Async<bool> Answer();

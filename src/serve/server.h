@@ -25,7 +25,8 @@ class Server {
   struct Parts {  // all outlive the server
     const Env& env;
     wire::TokenService& service;
-    WorkPool& prep;
+    WorkPool& prep;        // bodies of common size
+    WorkPool& prep_large;  // large and compressed ones, which take long
     codec::PrepareContext prepare;
     std::string version;
   };

@@ -95,12 +95,13 @@ class HandService final : public wire::TokenService {
 // A server on free ports with its net thread.
 class Running {
  public:
-  explicit Running(ServeOptions options = {}) : pool(1, 64) {
+  explicit Running(ServeOptions options = {}) {
     options.port = 0;
     options.admin_port = 0;
     Server::Parts parts{.env = posix.env(),
                         .service = service,
                         .prep = pool,
+                        .prep_large = pool_large,
                         .prepare = {.model = card},
                         .version = "test"};
     Result<std::unique_ptr<Server>> opened = Server::Open(options, parts);
@@ -117,8 +118,9 @@ class Running {
   PosixEnv posix;
   codec::ModelCard card{.name = "deepseek-flash"};
   HandService service;
-  WorkPool pool;
   std::unique_ptr<Server> server;
+  WorkPool pool{1, 64};  // below the server: their jobs point into it
+  WorkPool pool_large{1, 64};
   std::thread net;
   Status ended;
 };
@@ -254,6 +256,54 @@ TEST(Server, ManyPipelinedRequestsCostNoStack) {
   for (size_t at = got.find("HTTP/1.1 200"); at != got.npos; at = got.find("HTTP/1.1 200", at + 1))
     ++n_answers;
   EXPECT_EQ(n_answers, kRequests + 1);
+}
+
+// A job that keeps its thread until it is told to go on.
+struct Blocker : Work {
+  Blocker() {
+    run = [](Work& self) { static_cast<Blocker&>(self).go_on.wait(false); };
+  }
+  std::atomic<bool> go_on{false};
+};
+
+std::string LargeRequest() {
+  std::string body = R"({"model":"deepseek-flash","messages":[{"role":"user","content":")" +
+                     std::string(300'000, 'x') + "\"}]}";
+  return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+         "Content-Type: application/json\r\nContent-Length: " +
+         std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+void AwaitRequests(const Server& server, std::string_view text) {
+  while (Get(server.admin_port(), "/admin/requests").find(text) == std::string::npos) {
+  }
+}
+
+TEST(Server, ARequestThatWaitsForPreparationIsLetGo) {
+  Blocker blocker;
+  Running running;
+  ASSERT_TRUE(running.pool_large.TryPost(blocker));
+  {
+    Client client(running.server->port());
+    client.Send(LargeRequest());
+    AwaitRequests(*running.server, "req_");
+    client.Close();
+    AwaitRequests(*running.server, "[]");
+  }
+  Client small(running.server->port());
+  small.Send(ChatRequest(false));
+  running.service.Play("not held up");
+  small.ReadUntil("not held up");
+
+  Client waiting(running.server->port());
+  waiting.Send(LargeRequest());
+  AwaitRequests(*running.server, "req_");
+  running.server->Stop();
+  EXPECT_TRUE(waiting.ReadAll().starts_with("HTTP/1.1 503"));
+  running.Join();
+  EXPECT_TRUE(running.ended.ok());
+  blocker.go_on = true;
+  blocker.go_on.notify_all();
 }
 
 TEST(Server, OnlyPathsForTokensTakeABody) {

@@ -110,6 +110,22 @@ def test_error_after_heartbeats_in_a_stream(impatient):
     assert answer.n_comments >= 2 and answer.error["type"] == "timeout_error"
 
 
+def test_a_collected_answer_is_bounded():
+    """20 alternatives a token are some 0.9 KB: 100,000 tokens of them pass the limit of 64 MiB."""
+    n = 100_000
+    asked = OFF | {"max_tokens": n + 1, "logprobs": True, "top_logprobs": 20}
+    script = [{"out": "x" * n, "tokens_per_event": 100, "times": "always"}]
+    with Server(script=script) as server:
+        before = server.rss_bytes()
+        response = once(server.port, chat_request(**asked))
+        assert response.status == 413, response
+        assert "stream" in json.loads(response.body)["error"]["message"]
+        small = once(server.port, chat_request(**(asked | {"max_tokens": 2_000})))
+        assert small.status == 200 and len(small.body) > 1 << 20
+        limit = (512 if server.is_sanitized() else 256) << 20
+        assert server.rss_bytes() - before < limit
+
+
 def test_heartbeat_on_http_1_0(impatient):
     data = chat_request("late", **OFF).replace(b"HTTP/1.1", b"HTTP/1.0")
     response = once(impatient.port, data)

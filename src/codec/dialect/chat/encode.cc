@@ -62,7 +62,9 @@ void Encoder::OnEvent(int32_t choice, const OutputEvent& event, std::string& out
   const size_t kind = Index(event.kind);
   if (!spec_.stream) {
     c.text[kind] += event.text;
+    const size_t n_before = c.logprobs[kind].size();
     AppendLogprobs(event.logprobs, c.logprobs[kind]);
+    held_bytes_ += static_cast<int64_t>(event.text.size() + c.logprobs[kind].size() - n_before);
     return;
   }
   out += c.head[kind];

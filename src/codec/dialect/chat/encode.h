@@ -32,6 +32,9 @@ class Encoder {
   void OnEvent(int32_t choice, const OutputEvent& event, std::string& out);
   void End(int32_t choice, codec::Finish finish, const wire::Usage* usage, std::string& out);
 
+  // What is kept of an answer that is not a stream.
+  int64_t held_bytes() const { return held_bytes_; }
+
   // After all choices.
   void Finish(const wire::Usage& usage, std::string& out);
 
@@ -62,6 +65,7 @@ class Encoder {
   std::array<std::string, 2> tail_;       // delta_end_ and everything after it
   std::vector<Choice> choices_;
   std::string logprobs_;  // scratch of OnEvent
+  int64_t held_bytes_ = 0;
 };
 
 }  // namespace sluice::codec::chat
