@@ -18,9 +18,6 @@ namespace {
 
 constexpr std::string_view kEnvironmentPrefix = "SLUICE_";
 
-// Values of a config file have few dots; ten thousand nested tables still fit a stack.
-constexpr int64_t kMaxConfigDots = 10'000;
-
 // Longer names are compared by their beginning: no declared name is as long.
 constexpr size_t kNearestBytes = 64;
 
@@ -113,8 +110,8 @@ Status SetToml(DeclaredOption& option, const toml::node& node, const OptionSourc
 }
 
 // Every level of nested tables is named behind a dot (or is an inline one, which the parser
-// bounds), and the parser's tree is freed by recursion. Full-line comments may have as many as they
-// like.
+// bounds), and the parser's tree is freed by recursion: so many levels still fit a stack. Full-line
+// comments may have as many as they like.
 bool HasTooManyDots(std::string_view text) {
   int64_t n_dots = 0;
   while (!text.empty()) {
@@ -122,7 +119,7 @@ bool HasTooManyDots(std::string_view text) {
     if (!line.starts_with('#')) n_dots += std::count(line.begin(), line.end(), '.');
     text.remove_prefix(std::min(line.size() + 1, text.size()));
   }
-  return n_dots > kMaxConfigDots;
+  return n_dots > limits::kMaxConfigDots;
 }
 
 }  // namespace
@@ -294,7 +291,8 @@ Status OptionSet::ReadFile(std::string_view text, std::string_view file_name) {
                                        text.size(), limits::kMaxConfigFileBytes));
   }
   if (HasTooManyDots(text)) {
-    return Status::Invalid(fmt::format("{} has more than {} dots", file_name, kMaxConfigDots));
+    return Status::Invalid(
+        fmt::format("{} has more than {} dots", file_name, limits::kMaxConfigDots));
   }
   toml::table table;
   try {

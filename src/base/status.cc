@@ -55,8 +55,8 @@ const ErrorRow& RowOf(ErrorCode code) {
 
 Status::Status(ErrorCode code, std::string message) {
   SLUICE_CHECK(code != ErrorCode::kOk);
-  detail_ = std::make_unique<Detail>(Detail{
-      .code = code, .message = std::move(message), .param = {}, .api_code = {}, .retry_after = {}});
+  detail_ = std::make_unique<Detail>(
+      Detail{.code = code, .message = std::move(message), .param = {}, .retry_after = {}});
 }
 
 Status::Status(const Status& other)
@@ -73,21 +73,9 @@ Status Status::InvalidField(std::string param, std::string message) {
   return status;
 }
 
-std::string_view Status::api_code() const {
-  if (!detail_) return {};
-  return detail_->api_code.empty() ? std::string_view(RowOf(detail_->code).openai_code)
-                                   : detail_->api_code;
-}
-
 Status& Status::set_param(std::string param) {
   SLUICE_CHECK(detail_);
   detail_->param = std::move(param);
-  return *this;
-}
-
-Status& Status::set_api_code(std::string code) {
-  SLUICE_CHECK(detail_);
-  detail_->api_code = std::move(code);
   return *this;
 }
 

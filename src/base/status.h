@@ -75,14 +75,15 @@ class [[nodiscard]] Status {
   std::string_view param() const {
     return detail_ ? std::string_view(detail_->param) : std::string_view();
   }
-  // The API's error.code: the table's, unless set_api_code gave another.
-  std::string_view api_code() const;
+  // The API's error.code; empty for OK.
+  std::string_view api_code() const {
+    return detail_ ? std::string_view(RowOf(detail_->code).openai_code) : std::string_view();
+  }
   // When a retry may succeed; zero: unknown.
   Duration retry_after() const { return detail_ ? detail_->retry_after : Duration(); }
 
   // Setters return *this so that a refusal reads as one expression. Must not be called on OK.
   Status& set_param(std::string param);
-  Status& set_api_code(std::string code);
   Status& set_retry_after(Duration retry_after);
   // "context: message"; for the level that knows the name of the thing.
   Status& AddContext(std::string_view context);
@@ -95,7 +96,6 @@ class [[nodiscard]] Status {
     ErrorCode code;
     std::string message;
     std::string param;
-    std::string api_code;
     Duration retry_after;
   };
   std::unique_ptr<Detail> detail_;

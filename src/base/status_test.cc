@@ -46,9 +46,8 @@ TEST(Status, CarriesCodeFieldSentenceAndRetryTime) {
   EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(status.param(), "messages[2].content");
   EXPECT_EQ(status.api_code(), "invalid_request_error");  // the table's
-  status.AddContext("line 3").set_api_code("special").set_retry_after(Duration::Millis(1200));
+  status.AddContext("line 3").set_retry_after(Duration::Millis(1200));
   EXPECT_EQ(status.message(), "line 3: must be a string");
-  EXPECT_EQ(status.api_code(), "special");
   EXPECT_EQ(status.retry_after(), Duration::Millis(1200));
   EXPECT_EQ(status.ToString(), "invalid_argument: line 3: must be a string (messages[2].content)");
 }

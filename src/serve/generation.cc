@@ -217,18 +217,18 @@ Status Generation::Take(Choice& choice, int32_t index, std::string& out) {
   while (!choice.ended && choice.queue->TryPop(event)) {
     choice.ended = event.end != nullptr;
     if (!event.tokens.empty()) CountTokens();
-    if (choice.answered)
-      continue;  // cancelled after a stop string: what overtook the cancel is not shown
-    if (choice.ended && !event.end->status.ok()) return std::move(event.end->status);
+    if (choice.ended && !event.end->status.ok() && !choice.cancelled)
+      return std::move(event.end->status);
     codec::Answer::Next next = answer_->OnEvent(index, event, out);
     if (next == codec::Answer::Next::kCancel) {
       outcome_ = metrics::Outcome::kStopString;
+      choice.cancelled = true;
       if (!choice.ended) net_.parts.service.Cancel(choice.id);
     } else if (next == codec::Answer::Next::kChoiceDone && event.end &&
                event.end->finish == wire::FinishReason::kLength) {
       outcome_ = metrics::Outcome::kLength;
     }
-    choice.answered = next != codec::Answer::Next::kMore;
+    choice.answered = next == codec::Answer::Next::kChoiceDone;
     if (answer_->held_bytes() > limits::kMaxHeldAnswerBytes) {
       return Status(ErrorCode::kTooLarge,
                     fmt::format("the answer exceeds {} bytes; ask for a stream, for fewer "
@@ -371,7 +371,7 @@ Async<bool> Generation::EndWith(Status end) {
 
 void Generation::CancelAll() {
   for (Choice& choice : choices_) {
-    if (!choice.ended && !choice.answered) net_.parts.service.Cancel(choice.id);
+    if (!choice.ended && !choice.cancelled) net_.parts.service.Cancel(choice.id);
   }
 }
 

@@ -50,8 +50,9 @@ class Generation {
   struct Choice {
     RequestId id;
     std::unique_ptr<wire::EventQueue> queue;
-    bool ended = false;     // the terminal event was popped: nothing more will come
-    bool answered = false;  // nothing more of it will be shown
+    bool ended = false;      // the terminal event was popped: nothing more will come
+    bool cancelled = false;  // a stop string was found: its end is still awaited for the usage
+    bool answered = false;   // nothing more of it will be shown
   };
 
   Status Admit();

@@ -41,7 +41,8 @@ class HandService final : public wire::TokenService {
       wire::TokenEvent event;
       event.end = std::make_unique<wire::EventEnd>(
           wire::EventEnd{.finish = wire::FinishReason::kError,
-                         .status = Status(ErrorCode::kCancelled, "cancelled")});
+                         .status = Status(ErrorCode::kCancelled, "cancelled"),
+                         .usage = {.n_prompt = 5, .n_cached = 3, .n_completion = 9}});
       it->out->TryPush(event);
       open_.erase(it);
       ++n_cancelled_;
@@ -64,6 +65,15 @@ class HandService final : public wire::TokenService {
         wire::EventEnd{.usage = {.n_prompt = 1, .n_completion = 2}});
     open_.front().out->TryPush(event);
     open_.pop_front();
+  }
+
+  // Waits for the next submitted request and plays `text`; more is to come.
+  void Begin(std::string_view text) {
+    MutexLock lock(mu_);
+    while (open_.empty()) changed_.Wait(mu_);
+    wire::TokenEvent event;
+    for (unsigned char c : text) event.tokens.push_back(TokenId(c));
+    open_.front().out->TryPush(event);
   }
 
   // Waits until `n` requests were cancelled.
@@ -158,10 +168,12 @@ std::string Get(int port, std::string_view path) {
   return client.ReadAll();
 }
 
-std::string ChatRequest(bool stream) {
+std::string ChatRequest(bool stream, std::string_view more = "") {
   std::string body = R"({"model":"deepseek-flash","messages":[{"role":"user","content":"x"}],)"
                      R"("thinking":{"type":"disabled"},"stream":)";
-  body += stream ? "true}" : "false}";
+  body += stream ? "true" : "false";
+  body += more;
+  body += "}";
   return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
          "Content-Type: application/json\r\nContent-Length: " +
          std::to_string(body.size()) + "\r\n\r\n" + body;
@@ -188,6 +200,23 @@ TEST(Server, AnAnswerTravelsAndTheConnectionGoesOn) {
     EXPECT_NE(client.ReadUntil("answer " + std::to_string(i)).find("HTTP/1.1 200 OK"),
               std::string::npos);
   }
+}
+
+// Only the end tells how much of the prompt was cached, so it is waited for; what was generated in
+// vain behind the stop string is not billed.
+TEST(Server, AStopStringCancelsAndTheUsageIsWhole) {
+  Running running;
+  for (bool stream : {false, true}) {
+    Client client(running.server->port());
+    client.Send(ChatRequest(stream, R"(,"stop":"END")"));
+    running.service.Begin("oneENDtwo");
+    const std::string answer = client.ReadUntil(R"("cached_tokens":)") + client.ReadUntil("}");
+    EXPECT_NE(answer.find(R"("prompt_tokens":5,"completion_tokens":6)"), std::string::npos)
+        << answer;
+    EXPECT_NE(answer.find(R"("cached_tokens":3)"), std::string::npos) << answer;
+    EXPECT_EQ(answer.find("two"), std::string::npos) << answer;
+  }
+  running.service.AwaitCancelled(2);
 }
 
 TEST(Server, ARefusalOfTheServiceIsAnHttpStatusAlsoForStreams) {

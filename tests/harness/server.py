@@ -7,6 +7,7 @@ it, whatever else that test looked at.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -51,6 +52,15 @@ def environment():
     env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
     env.setdefault("TSAN_OPTIONS", "history_size=2")
     return env
+
+
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_us():
+    """A test run that is killed leaves no server behind."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def run_cli(*arguments, env=None, cwd=None, timeout=30):
@@ -117,6 +127,7 @@ class Server:
             stderr=self._stderr,
             env=self.env,
             cwd=self.folder,
+            preexec_fn=_die_with_us,
         )
         self._reader = threading.Thread(target=self._read_stdout, daemon=True)
         self._reader.start()

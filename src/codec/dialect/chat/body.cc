@@ -195,11 +195,13 @@ constexpr Field kFields[] = {
 };
 static_assert(std::ranges::is_sorted(kFields, {}, &Field::name));
 
-// A client's field name as it may stand in a response header.
+// A client's field name as it may stand in a response header: one `?` for each character that may
+// not.
 std::string HeaderName(std::string_view name) {
   std::string safe;
   for (char c : Shorten(name)) {
-    if (static_cast<uint8_t>(c) < 0x80) safe += c > ' ' && c < 0x7F && c != ',' ? c : '?';
+    const bool continues = (static_cast<uint8_t>(c) & 0xC0) == 0x80;  // of a UTF-8 sequence
+    if (!continues) safe += c > ' ' && c < 0x7F && c != ',' ? c : '?';
   }
   return safe;
 }
