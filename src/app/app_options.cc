@@ -48,7 +48,8 @@ void DeclareEngine(AppOptions& o, OptionSet& set) {
            .unit = "answers",
            .is_limit = true});
   set.Add("prep-threads", &o.n_prep_threads, {.min = 1, .max = 64},
-          {.help = "Threads that read and render requests."});
+          {.help = "Threads that read and render requests; as many again for large or "
+                   "compressed bodies."});
 }
 
 void DeclareLog(AppOptions& o, OptionSet& set) {

@@ -15,9 +15,6 @@
 namespace sluice::app {
 namespace {
 
-// Large bodies wait for each other: one thread for them leaves the rest of the machine to tokens.
-constexpr int32_t kLargePrepThreads = 1;
-
 // The thread of one token service: steps it when it is due and when its bell rings.
 class EngineThread {
  public:
@@ -69,7 +66,7 @@ struct Wiring::Parts {
                  .bell = bell.bell()}),
         router({.max_waiting = options.serve.max_requests}, service),
         prep(options.n_prep_threads, options.serve.max_requests),
-        prep_large(kLargePrepThreads, options.serve.max_requests) {}
+        prep_large(options.n_prep_threads, options.serve.max_requests) {}
 
   const codec::ModelCard model;
   codec::ScriptBook script;

@@ -127,6 +127,10 @@ void Answer::Fail(const Status& status, std::string_view request_id, std::string
 
 int64_t Answer::held_bytes() const { return state_->encoder.held_bytes(); }
 
+codec::Finish Answer::finish(int32_t choice) const {
+  return state_->choices[static_cast<size_t>(choice)].finish;
+}
+
 wire::Usage Answer::usage() const {
   wire::Usage total;
   total.n_prompt = state_->spec.n_prompt;

@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "codec/conversation.h"
 #include "codec/dialect.h"
+#include "codec/output_event.h"
 #include "wire/event.h"
 #include "wire/usage.h"
 
@@ -45,7 +46,7 @@ class Answer {
   // end mark, or the whole JSON body.
   void Finish(std::string& out);
 
-  // While no token has come: a form that this API's clients count as a sign of life.
+  // In a silence: a form that this API's clients count as a sign of life.
   void Heartbeat(std::string& out);
 
   // Stream: an error frame that the SDKs raise, and what ends the stream. Non-stream: the error
@@ -54,6 +55,9 @@ class Answer {
 
   // Memory that an answer holds until Finish; a stream holds none.
   int64_t held_bytes() const;
+
+  // Why a choice ended, once OnEvent has said kCancel or kChoiceDone.
+  codec::Finish finish(int32_t choice) const;
 
   // Sum over choices so far; the prompt counts once, its cached part as the first choice found it.
   wire::Usage usage() const;

@@ -23,8 +23,6 @@ constexpr int64_t kBodyPaceBytes = kMiB;
 // Reads of one buffer each before the other connections take their turn: a fast sender has a
 // megabyte at a time.
 constexpr int kReadsPerTurn = 16;
-// The same for a fast reader of a long answer.
-constexpr size_t kWriteBytesPerTurn = 256 * 1024;
 // How often to ask for a peer whose end cannot be watched for, because it has sent more than it
 // should.
 constexpr Duration kPeerCheckPeriod = Duration::Millis(250);
@@ -41,6 +39,17 @@ std::string HostOf(std::string_view authority) {
   std::transform(host.begin(), host.end(), host.begin(),
                  [](unsigned char c) { return std::tolower(c); });
   return host;
+}
+
+// Some clients end a body with an empty line that does not belong to it (RFC 9112 §2.2). More of
+// them is not a client's mistake but its intention.
+constexpr int kMaxEmptyLines = 2;
+
+void DropEmptyLines(std::string& bytes, int& n_dropped) {
+  while (n_dropped < kMaxEmptyLines && bytes.starts_with("\r\n")) {
+    bytes.erase(0, 2);
+    ++n_dropped;
+  }
 }
 
 // A value of the client's, short enough for a message.
@@ -100,14 +109,17 @@ Async<bool> Connection::HandshakeDone() {
 Async<bool> Connection::AwaitFirstByte() {
   wake_at_ = net_.Now() + net_.options.idle_timeout;
   is_idle_ = true;
-  while (inbox_.empty()) {
+  int n_empty_lines = 0;
+  while (true) {
+    DropEmptyLines(inbox_, n_empty_lines);
+    if (!inbox_.empty() && inbox_ != "\r") break;
     Io io = stream_.Read(inbox_, net_.scratch);
     if (io == Io::kClosed) co_return false;
-    if (io == Io::kOk) break;
+    if (io == Io::kOk) continue;
     // Draining: a connection that was kept alive ends; a new one may ask once, be it only whether
     // we are ready.
     if (net_.stopping || (net_.draining && has_served_)) co_return false;
-    std::string().swap(inbox_);
+    if (inbox_.empty()) std::string().swap(inbox_);
     co_await wake_;
     if (net_.Now() >= wake_at_) co_return false;
   }
@@ -194,6 +206,11 @@ Async<Connection::ReadEnd> Connection::ReadUntil(HttpRequest& request,
     if (!head_only)
       allowed = allowed + options.body_timeout * (1 + request.parser.body_size() / kBodyPaceBytes);
     wake_at_ = request.started + allowed;
+    refusal = CheckTime(allowed);
+    if (!refusal.ok()) {
+      request.is_broken = true;
+      co_return ReadEnd::kRefused;
+    }
     Io io = stream_.Read(inbox_, net_.scratch);
     if (io == Io::kClosed) co_return ReadEnd::kClosed;
     if (io == Io::kOk && ++n_reads % kReadsPerTurn != 0) continue;
@@ -201,11 +218,6 @@ Async<Connection::ReadEnd> Connection::ReadUntil(HttpRequest& request,
       co_await Yield();
     } else {
       co_await wake_;
-    }
-    refusal = CheckTime(allowed);
-    if (!refusal.ok()) {
-      request.is_broken = true;
-      co_return ReadEnd::kRefused;
     }
   }
 }
@@ -222,8 +234,9 @@ Status Connection::ChargeBody(HttpRequest& request) {
   int64_t n_bytes = request.parser.body_size();
   net_.buffered_bytes += n_bytes - request.charged_bytes;
   request.charged_bytes = n_bytes;
-  metrics::Set(metrics::kBytesBuffered, net_.buffered_bytes);
-  if (net_.buffered_bytes <= net_.options.max_buffered_bytes) return Status::Ok();
+  int64_t n_all = net_.buffered_bytes + net_.abandoned_bytes.load(std::memory_order_relaxed);
+  metrics::Set(metrics::kBytesBuffered, n_all);
+  if (n_all <= net_.options.max_buffered_bytes) return Status::Ok();
   Status status(ErrorCode::kOverloaded, fmt::format("request bodies in flight exceed {} bytes",
                                                     net_.options.max_buffered_bytes));
   status.set_retry_after(Duration::Seconds(1));
@@ -232,7 +245,8 @@ Status Connection::ChargeBody(HttpRequest& request) {
 
 void Connection::Uncharge(HttpRequest& request) {
   net_.buffered_bytes -= std::exchange(request.charged_bytes, 0);
-  metrics::Set(metrics::kBytesBuffered, net_.buffered_bytes);
+  metrics::Set(metrics::kBytesBuffered,
+               net_.buffered_bytes + net_.abandoned_bytes.load(std::memory_order_relaxed));
 }
 
 Status Connection::Check(const HttpRequest& request, const RouteMatch& match) {
@@ -389,7 +403,8 @@ Async<bool> Connection::Send(std::string_view bytes) {
 Async<bool> Connection::SendPiece(std::string_view bytes) {
   Io io = stream_.Write(bytes);
   if (io != Io::kWait) co_return io == Io::kOk;
-  metrics::Add(metrics::kSlowReaderPauses);
+  bool is_slow = !stream_.is_tls();  // under TLS every write waits for its callback
+  if (is_slow) metrics::Add(metrics::kSlowReaderPauses);
   size_t n_left = bytes.size();
   Time give_up_at = net_.Now() + net_.options.write_timeout;
   while (io == Io::kWait) {
@@ -401,6 +416,8 @@ Async<bool> Connection::SendPiece(std::string_view bytes) {
     if (bytes.size() < n_left) {
       n_left = bytes.size();
       give_up_at = now + net_.options.write_timeout;
+    } else if (!std::exchange(is_slow, true)) {
+      metrics::Add(metrics::kSlowReaderPauses);
     }
     if (now >= std::min(give_up_at, net_.last_write_at)) co_return false;
   }

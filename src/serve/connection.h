@@ -64,6 +64,8 @@ class Connection : public ReadyList::Node {
   Async<bool> Yield();
   // The body has moved on: its bytes no longer count.
   void Uncharge(HttpRequest& request);
+  // The longest run of bytes that is sent before the other connections take their turn.
+  static constexpr size_t kWriteBytesPerTurn = 256 * 1024;
   // Sends what the socket takes now and removes it from `bytes`; kWait: the rest is for Send.
   Io TrySend(std::string_view& bytes) { return stream_.Write(bytes); }
   // Sends all of `bytes`. False: the peer is gone or does not read.

@@ -22,6 +22,10 @@ constexpr size_t kInlinePrepBytes = 4096;
 // more than a second, and nobody else should wait for them.
 constexpr size_t kLargeBodyBytes = 256 * 1024;
 
+// How long the end of a request that a stop string has cancelled is waited for. A living engine
+// sends it within one step.
+constexpr Duration kUsageWait = Duration::Seconds(1);
+
 // Writes of a stream that always has news before the others take their turn.
 constexpr int kFlushesPerTurn = 4;
 
@@ -95,8 +99,9 @@ Async<Status> Generation::Prepare() {
   PrepJob::Params params{.dialect = dialect_,
                          .encoding = encoding,
                          .body = std::move(request_.body),
+                         .n_charged_bytes = request_.charged_bytes,
                          .waiter = connection_};
-  auto owned = std::make_unique<PrepJob>(net_, net_.ready, std::move(params));
+  auto owned = std::make_unique<PrepJob>(net_, std::move(params));
   if (!pool.TryPost(*owned)) co_return Overloaded("too many requests wait to be prepared");
   PrepJob* job = owned.release();  // shared with the prep thread from here on
   while (!job->done()) {
@@ -164,7 +169,7 @@ Async<bool> Generation::Answer() {
   }
   int n_flushes = 0;
   std::string held;  // non-stream: whatever the encoder wants to say before the end is nothing
-  while (!AllAnswered()) {
+  while (!IsAnswered()) {
     std::string& out = is_stream ? frames_->Begin() : held;
     size_t n_before = out.size();
     drained_at_ = net_.Now();
@@ -175,9 +180,9 @@ Async<bool> Generation::Answer() {
       bool sent = co_await Flush(/*is_last=*/false);
       if (!sent) co_return Disconnected();
       if (++n_flushes % kFlushesPerTurn == 0 && end.ok()) co_await connection_.Yield();
-      if (net_.stopping && end.ok()) end = Overloaded("the server is shutting down");
     }
-    if (end.ok() && !has_news && !AllAnswered()) {
+    if (end.ok()) end = HoldAnswer();
+    if (end.ok() && !has_news && !IsAnswered()) {
       bool alive = co_await WaitForNews(end);
       if (!alive) co_return Disconnected();
     }
@@ -214,35 +219,49 @@ Status Generation::DrainEvents(std::string& out) {
 Status Generation::Take(Choice& choice, int32_t index, std::string& out) {
   size_t n_before = out.size();
   wire::TokenEvent event;
-  while (!choice.ended && choice.queue->TryPop(event)) {
-    choice.ended = event.end != nullptr;
-    if (!event.tokens.empty()) CountTokens();
-    if (choice.ended && !event.end->status.ok() && !choice.cancelled)
-      return std::move(event.end->status);
+  while (choice.state != ChoiceState::kEnded && choice.queue->TryPop(event)) {
+    bool was_running = choice.state == ChoiceState::kRunning;
+    if (event.end) choice.state = ChoiceState::kEnded;
+    if (was_running && !event.tokens.empty()) CountTokens();
+    if (was_running && event.end && !event.end->status.ok()) return std::move(event.end->status);
     codec::Answer::Next next = answer_->OnEvent(index, event, out);
     if (next == codec::Answer::Next::kCancel) {
-      outcome_ = metrics::Outcome::kStopString;
-      choice.cancelled = true;
-      if (!choice.ended) net_.parts.service.Cancel(choice.id);
-    } else if (next == codec::Answer::Next::kChoiceDone && event.end &&
-               event.end->finish == wire::FinishReason::kLength) {
-      outcome_ = metrics::Outcome::kLength;
+      choice.state = ChoiceState::kStopped;
+      usage_due_ = drained_at_ + kUsageWait;
+      net_.parts.service.Cancel(choice.id);
     }
-    choice.answered = next == codec::Answer::Next::kChoiceDone;
-    if (answer_->held_bytes() > limits::kMaxHeldAnswerBytes) {
-      return Status(ErrorCode::kTooLarge,
-                    fmt::format("the answer exceeds {} bytes; ask for a stream, for fewer "
-                                "log probabilities or fewer tokens",
-                                limits::kMaxHeldAnswerBytes));
-    }
+    if (was_running && next != codec::Answer::Next::kMore) Note(answer_->finish(index));
     if (!net_.options.sse_coalesce && out.size() > n_before) break;
   }
-  if (!choice.ended) choice.queue->Drained();
+  if (choice.state != ChoiceState::kEnded) choice.queue->Drained();
+  return Status::Ok();
+}
+
+void Generation::Note(codec::Finish finish) {
+  if (finish == codec::Finish::kStopString) outcome_ = metrics::Outcome::kStopString;
+  if (finish == codec::Finish::kLength) outcome_ = metrics::Outcome::kLength;
+}
+
+// Collected answers are bounded, each one and all together.
+Status Generation::HoldAnswer() {
+  int64_t n_bytes = answer_->held_bytes();
+  net_.held_bytes += n_bytes - std::exchange(n_held_bytes_, n_bytes);
+  if (n_bytes > limits::kMaxHeldAnswerBytes) {
+    return Status(ErrorCode::kTooLarge,
+                  fmt::format("the answer exceeds {} bytes; ask for a stream, for fewer log "
+                              "probabilities or fewer tokens",
+                              limits::kMaxHeldAnswerBytes));
+  }
+  if (net_.held_bytes > limits::kMaxHeldAnswersBytes) {
+    return Overloaded(fmt::format("answers being collected exceed {} bytes; ask for a stream",
+                                  limits::kMaxHeldAnswersBytes));
+  }
   return Status::Ok();
 }
 
 void Generation::CountTokens() {
   Time now = drained_at_;
+  if (!answer_->spec().stream) return;  // events of a whole answer are told of late, many at once
   if (!has_token_) {
     metrics::Observe(metrics::kTtft, (now - started_).seconds());
     first_token_ = now;
@@ -253,25 +272,33 @@ void Generation::CountTokens() {
   last_event_ = now;
 }
 
-bool Generation::AllAnswered() const {
+// Whether all that the client will get is known. A service that does not end what was cancelled
+// costs the answer its usage of the cache, not more.
+bool Generation::IsAnswered() const {
+  bool waits_for_usage = false;
   for (const Choice& choice : choices_) {
-    if (!choice.answered) return false;
+    if (choice.state == ChoiceState::kRunning) return false;
+    if (choice.state == ChoiceState::kStopped) waits_for_usage = true;
   }
-  return true;
+  return !waits_for_usage || net_.stopping || net_.Now() >= usage_due_;
 }
 
 // Called when there is nothing to send. False: the client is gone. `end`: why the answer must end
 // now.
 Async<bool> Generation::WaitForNews(Status& end) {
+  if (net_.stopping) {
+    end = Overloaded("the server is shutting down");
+    co_return true;
+  }
   Time heartbeat_at = sent_at_ + net_.options.heartbeat;
   if (drained_at_ >= heartbeat_at) {
     bool sent = co_await SendHeartbeat();
     co_return sent;
   }
-  connection_.set_wake_at(heartbeat_at);
+  bool waits_for_usage = usage_due_ > drained_at_;
+  connection_.set_wake_at(waits_for_usage ? std::min(heartbeat_at, usage_due_) : heartbeat_at);
   if (connection_.PeerIsGone()) co_return false;
   co_await wake_;
-  if (net_.stopping) end = Overloaded("the server is shutting down");
   co_return true;
 }
 
@@ -322,9 +349,11 @@ Async<bool> Generation::Begin() {
 Async<bool> Generation::Flush(bool is_last) {
   std::string_view bytes = frames_->Write(is_last);
   sent_at_ = drained_at_;
-  // Nearly every write goes through at once: no second coroutine for it.
-  Io io = connection_.TrySend(bytes);
-  if (io != Io::kWait) co_return io == Io::kOk;
+  // Nearly every write is short and goes through at once: no second coroutine for it.
+  if (bytes.size() <= Connection::kWriteBytesPerTurn) {
+    Io io = connection_.TrySend(bytes);
+    if (io != Io::kWait) co_return io == Io::kOk;
+  }
   bool sent = co_await connection_.Send(bytes);
   co_return sent;
 }
@@ -371,7 +400,7 @@ Async<bool> Generation::EndWith(Status end) {
 
 void Generation::CancelAll() {
   for (Choice& choice : choices_) {
-    if (!choice.ended && !choice.cancelled) net_.parts.service.Cancel(choice.id);
+    if (choice.state == ChoiceState::kRunning) net_.parts.service.Cancel(choice.id);
   }
 }
 
@@ -381,11 +410,13 @@ Async<bool> Generation::AwaitEnds() {
   connection_.set_wake_at(Time::Max());
   for (Choice& choice : choices_) {
     wire::TokenEvent event;
-    while (!choice.ended) {
-      while (!choice.ended && choice.queue->TryPop(event)) choice.ended = event.end != nullptr;
-      if (choice.ended) break;
-      choice.queue->Drained();
-      co_await wake_;
+    while (choice.state != ChoiceState::kEnded) {
+      if (!choice.queue->TryPop(event)) {
+        choice.queue->Drained();
+        co_await wake_;
+      } else if (event.end) {
+        choice.state = ChoiceState::kEnded;
+      }
     }
   }
   co_return true;
@@ -394,6 +425,7 @@ Async<bool> Generation::AwaitEnds() {
 void Generation::Settle() {
   Time now = net_.Now();
   wire::Usage usage = answer_ ? answer_->usage() : wire::Usage();
+  net_.held_bytes -= n_held_bytes_;
   if (admitted_) net_.accounts.Finish(account_, usage.n_prompt + usage.n_completion);
   metrics::Add(metrics::kRequestsFinished, outcome_);
   metrics::Add(metrics::kTokens, metrics::TokenKind::kPrompt, usage.n_prompt);

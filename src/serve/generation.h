@@ -47,12 +47,15 @@ class Generation {
   Snapshot Look(Time now) const;
 
  private:
+  enum class ChoiceState : uint8_t {
+    kRunning,
+    kStopped,  // a stop string was found and the request cancelled; its end tells the usage
+    kEnded,    // the terminal event was popped: nothing more will come
+  };
   struct Choice {
     RequestId id;
     std::unique_ptr<wire::EventQueue> queue;
-    bool ended = false;      // the terminal event was popped: nothing more will come
-    bool cancelled = false;  // a stop string was found: its end is still awaited for the usage
-    bool answered = false;   // nothing more of it will be shown
+    ChoiceState state = ChoiceState::kRunning;
   };
 
   Status Admit();
@@ -64,7 +67,9 @@ class Generation {
   Status DrainEvents(std::string& out);
   Status Take(Choice& choice, int32_t index, std::string& out);
   void CountTokens();
-  bool AllAnswered() const;
+  void Note(codec::Finish finish);
+  Status HoldAnswer();
+  bool IsAnswered() const;
   bool Disconnected();
   Headers AnswerHeaders() const;
   Async<bool> WaitForNews(Status& end);
@@ -90,11 +95,13 @@ class Generation {
   Time first_token_;
   Time last_event_;  // with tokens
   Time drained_at_;  // when events were last looked for
+  Time usage_due_;   // when the ends of stopped choices are no longer waited for
   std::optional<codec::Prepared> prepared_;
   std::optional<codec::Answer> answer_;
   std::vector<Choice> choices_;
   size_t next_choice_ = 0;            // whose events are taken first: choices take turns
   std::optional<BodyFrames> frames_;  // set once the head of a body of unknown length was sent
+  int64_t n_held_bytes_ = 0;          // of net_.held_bytes
   int32_t status_ = 200;              // of the response
   metrics::Outcome outcome_ = metrics::Outcome::kStop;
   bool admitted_ = false;

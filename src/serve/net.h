@@ -1,9 +1,10 @@
 // Net: what all connections of the net thread share. One per server; owned by the net thread, which
-// is the one inside io.run(). The only other threads that come near it ring `ready`'s bell, or post
-// to `io`.
+// is the one inside io.run(). Other threads ring `ready`'s bell or post to `io`; prep threads also
+// read what is constant after Open and the clock, and count `abandoned_bytes`.
 
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <cstdint>
@@ -50,9 +51,12 @@ struct Net {
   int64_t n_public = 0;                // connections by port
   int64_t n_admin = 0;
   int64_t buffered_bytes = 0;  // of request bodies being read or prepared
-  uint64_t n_requests = 0;     // ever; the source of x-request-id
-  uint64_t n_submitted = 0;    // ever; the source of RequestId
-  std::vector<char> scratch;   // one read
+  std::atomic<int64_t> abandoned_bytes{
+      0};                     // of bodies nobody waits for, until a prep thread frees them
+  int64_t held_bytes = 0;     // of non-streaming answers being collected
+  uint64_t n_requests = 0;    // ever; the source of x-request-id
+  uint64_t n_submitted = 0;   // ever; the source of RequestId
+  std::vector<char> scratch;  // one read
 
   // IMF-fixdate, renewed once a second.
   const std::string& Date();

@@ -6,14 +6,17 @@
 
 namespace sluice::serve {
 
-PrepJob::PrepJob(const Net& net, ReadyList& ready, Params params)
-    : net_(net), ready_(ready), params_(std::move(params)) {
+PrepJob::PrepJob(Net& net, Params params) : net_(net), params_(std::move(params)) {
   run = &RunWork;
 }
 
 bool PrepJob::Abandon() {
+  net_.abandoned_bytes.fetch_add(params_.n_charged_bytes, std::memory_order_relaxed);
   State pending = State::kPending;
-  return state_.compare_exchange_strong(pending, State::kAbandoned, std::memory_order_acq_rel);
+  if (state_.compare_exchange_strong(pending, State::kAbandoned, std::memory_order_acq_rel))
+    return true;
+  net_.abandoned_bytes.fetch_sub(params_.n_charged_bytes, std::memory_order_relaxed);
+  return false;
 }
 
 void PrepJob::RunWork(Work& self) {
@@ -24,12 +27,18 @@ void PrepJob::RunWork(Work& self) {
 
   State pending = State::kPending;
   bool is_awaited = job->state_.compare_exchange_strong(pending, State::kFinishing);
-  if (!is_awaited) return;
-  ReadyList& ready = job->ready_;
+  if (!is_awaited) {
+    Net& net = job->net_;
+    int64_t n_bytes = job->params_.n_charged_bytes;
+    job.reset();
+    net.abandoned_bytes.fetch_sub(n_bytes, std::memory_order_relaxed);
+    return;
+  }
+  ReadyList& ready = job->net_.ready;
   PrepJob* shared = job.release();
   bool must_ring = ready.Link(shared->params_.waiter);
-  // From here on the waiter may destroy the job.
   shared->state_.store(State::kDone, std::memory_order_release);
+  // From here on the waiter may destroy the job.
   if (must_ring) ready.Ring();
 }
 

@@ -23,16 +23,19 @@ class PrepJob : public Work {
     const codec::Dialect& dialect;
     std::string encoding;  // of the body; empty: none
     std::string body;
+    int64_t n_charged_bytes;  // of the body, as net.buffered_bytes counts it
     ReadyList::Node& waiter;  // listed in net.ready when the job is done
   };
   // `net` outlives the pool's threads.
-  PrepJob(const Net& net, ReadyList& ready, Params params);
+  PrepJob(Net& net, Params params);
 
   // Net thread, until done() or a successful Abandon().
   bool done() const { return state_.load(std::memory_order_acquire) == State::kDone; }
-  // A few instructions before done(): the waiter was listed already and has to look again.
+  // A few instructions before done(): the waiter may have been listed for it already and woken too
+  // early; it lists itself again.
   bool is_finishing() const { return state_.load(std::memory_order_acquire) == State::kFinishing; }
-  // Nobody waits any more; the prep thread destroys the job. False: it is finishing or done.
+  // Nobody waits any more; the prep thread destroys the job, whose bytes count as
+  // net.abandoned_bytes until then. False: it is finishing or done.
   [[nodiscard]] bool Abandon();
 
   // Once done().
@@ -46,8 +49,7 @@ class PrepJob : public Work {
   Result<codec::Prepared> Prepare();
   bool is_abandoned() const { return state_.load(std::memory_order_acquire) == State::kAbandoned; }
 
-  const Net& net_;
-  ReadyList& ready_;
+  Net& net_;
   Params params_;
   std::optional<Result<codec::Prepared>> result_;
   Duration spent_;

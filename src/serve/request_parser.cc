@@ -45,8 +45,6 @@ struct GrowingBody {
 // Chunks of one byte take six on the wire; what is above that is extensions, which mean nothing to
 // us and have no other bound.
 constexpr int64_t kFramingPerByte = 8;
-// Empty lines in front of a request.
-constexpr int64_t kMaxLeadingBytes = 4;
 
 std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -88,7 +86,6 @@ struct RequestParser::State {
 
   const Limits max;
   http::request_parser<GrowingBody> parser;
-  int64_t n_leading_bytes = 0;
   int64_t n_head_bytes = 0;
   int64_t n_framed_bytes = 0;  // of the body: content, chunk heads, extensions, trailers
   RequestHead head;
@@ -174,14 +171,6 @@ Status RequestParser::State::ReadHead() {
 Result<size_t> RequestParser::Feed(std::string_view bytes) {
   State& s = *state_;
   size_t n_taken = 0;
-  // Some clients end a body with an empty line that does not belong to it (RFC 9112 §2.2).
-  while (!s.parser.got_some() && s.n_leading_bytes < kMaxLeadingBytes) {
-    std::string_view rest = bytes.substr(n_taken);
-    if (rest == "\r") return n_taken;
-    if (!rest.starts_with("\r\n")) break;
-    s.n_leading_bytes += 2;
-    n_taken += 2;
-  }
   while (!s.parser.is_done()) {
     bool had_head = s.parser.is_header_done();
     boost::beast::error_code ec;

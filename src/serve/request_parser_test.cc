@@ -141,14 +141,6 @@ TEST(RequestParser, ExtensionsAreBoundedInTotal) {
   EXPECT_FALSE(Feed(body(500, 10), 1000).status.ok());
 }
 
-TEST(RequestParser, EmptyLinesInFrontAreSkippedButNotForEver) {
-  for (size_t n_piece : {1, 3, 1000}) {
-    EXPECT_TRUE(Feed("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", n_piece).done) << n_piece;
-    EXPECT_FALSE(Feed("\r\n\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", n_piece).done)
-        << n_piece;
-  }
-}
-
 TEST(RequestParser, AnUnfinishedChunkHeadIsBounded) {
   std::string text = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
                      std::string(5000, 'e');

@@ -35,6 +35,20 @@ class HandService final : public wire::TokenService {
   }
 
   void Cancel(RequestId id) override {
+    if (ignores_cancel_) return;
+    End(id);
+  }
+
+  void EndAll() {
+    std::vector<RequestId> ids;
+    {
+      MutexLock lock(mu_);
+      for (const Open& open : open_) ids.push_back(open.id);
+    }
+    for (RequestId id : ids) End(id);
+  }
+
+  void End(RequestId id) {
     MutexLock lock(mu_);
     for (auto it = open_.begin(); it != open_.end(); ++it) {
       if (it->id != id) continue;
@@ -88,6 +102,7 @@ class HandService final : public wire::TokenService {
 
   void set_refuse(Status status) { refuse_ = std::move(status); }
   void set_stuck(bool stuck) { stuck_ = stuck; }
+  void set_ignores_cancel(bool ignores) { ignores_cancel_ = ignores; }
 
  private:
   struct Open {
@@ -96,6 +111,7 @@ class HandService final : public wire::TokenService {
   };
   Status refuse_;
   std::atomic<bool> stuck_{false};
+  std::atomic<bool> ignores_cancel_{false};
   Mutex mu_;
   CondVar changed_;
   std::deque<Open> open_ SLUICE_GUARDED_BY(mu_);
@@ -151,6 +167,7 @@ class Client {
     }
     return got_;
   }
+  void Forget() { got_.clear(); }
   std::string ReadAll() { return ReadUntil("\x01 never"); }
   void EndSend() { socket_.shutdown(tcp::socket::shutdown_send); }
   void Close() { socket_.close(); }
@@ -217,6 +234,34 @@ TEST(Server, AStopStringCancelsAndTheUsageIsWhole) {
     EXPECT_EQ(answer.find("two"), std::string::npos) << answer;
   }
   running.service.AwaitCancelled(2);
+}
+
+// A service that never ends what was cancelled costs the answer its count of cached tokens only.
+TEST(Server, AnAnswerThatAStopStringEndedIsNotLostWithItsService) {
+  Running running;
+  running.service.set_ignores_cancel(true);
+  Client client(running.server->port());
+  client.Send(ChatRequest(false, R"(,"stop":"END")"));
+  running.service.Begin("oneENDtwo");
+  const std::string answer = client.ReadUntil("cached_tokens");
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200")) << answer;
+  running.service.set_ignores_cancel(false);
+  running.service.EndAll();
+}
+
+TEST(Server, AnEmptyLineBehindABodyLeavesTheConnectionIdle) {
+  ServeOptions options;
+  options.header_timeout = Duration::Millis(1);  // an idle connection is not held to it
+  Running running(options);
+  Client client(running.server->port());
+  for (int i = 0; i < 3; ++i) {
+    client.Send("GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n\r\n");
+    EXPECT_EQ(client.ReadUntil("}").find("HTTP/1.1 4"), std::string::npos);
+    client.Forget();
+    Get(running.server->port(), "/version");
+  }
+  client.Send("\r\n\r\n\r\n");
+  EXPECT_TRUE(client.ReadAll().starts_with("HTTP/1.1 4"));
 }
 
 TEST(Server, ARefusalOfTheServiceIsAnHttpStatusAlsoForStreams) {
@@ -295,9 +340,10 @@ struct Blocker : Work {
   std::atomic<bool> go_on{false};
 };
 
-std::string LargeRequest() {
-  std::string body = R"({"model":"deepseek-flash","messages":[{"role":"user","content":")" +
-                     std::string(300'000, 'x') + "\"}]}";
+std::string LongRequest(size_t n_bytes) {
+  std::string body = R"({"model":"deepseek-flash","thinking":{"type":"disabled"},)"
+                     R"("messages":[{"role":"user","content":")" +
+                     std::string(n_bytes, 'x') + "\"}]}";
   return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
          "Content-Type: application/json\r\nContent-Length: " +
          std::to_string(body.size()) + "\r\n\r\n" + body;
@@ -314,19 +360,22 @@ TEST(Server, ARequestThatWaitsForPreparationIsLetGo) {
   ASSERT_TRUE(running.pool_large.TryPost(blocker));
   {
     Client client(running.server->port());
-    client.Send(LargeRequest());
-    AwaitRequests(*running.server, "req_");
+    client.Send(LongRequest(300'000));
+    AwaitRequests(*running.server, R"("request_id":"req_)");
     client.Close();
     AwaitRequests(*running.server, "[]");
   }
-  Client small(running.server->port());
-  small.Send(ChatRequest(false));
+  // Its bytes are charged until the pool comes to it.
+  std::string metrics = Get(running.server->admin_port(), "/metrics");
+  EXPECT_EQ(metrics.find("sluice_bytes_buffered 0\n"), std::string::npos);
+  Client middling(running.server->port());
+  middling.Send(LongRequest(20'000));
   running.service.Play("not held up");
-  small.ReadUntil("not held up");
+  EXPECT_NE(middling.ReadUntil("not held up").find("HTTP/1.1 200"), std::string::npos);
 
   Client waiting(running.server->port());
-  waiting.Send(LargeRequest());
-  AwaitRequests(*running.server, "req_");
+  waiting.Send(LongRequest(300'000));
+  AwaitRequests(*running.server, R"("request_id":"req_)");
   running.server->Stop();
   EXPECT_TRUE(waiting.ReadAll().starts_with("HTTP/1.1 503"));
   running.Join();

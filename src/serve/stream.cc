@@ -54,6 +54,7 @@ struct Stream::Tls {
   Op write = Op::kIdle;
   error_code write_error;
   std::string out;
+  bool has_said_goodbye = false;
 };
 
 Stream::Stream(TcpSocket socket, asio::ssl::context* tls, Signal& wake)
@@ -217,12 +218,27 @@ void Stream::ArmWrite() {
   });
 }
 
+// Tells the peer that nothing was cut off (RFC 9112 §9.8). What the socket does not take at once is
+// not waited for.
+void Stream::SendCloseNotify() {
+  if (!tls_ || tls_->has_said_goodbye || tls_->write == Tls::Op::kPending) return;
+  if (tls_->handshake != Tls::Op::kDone || tls_->handshake_error) return;
+  tls_->has_said_goodbye = true;
+  ++n_pending_;
+  tls_->stream.async_shutdown([this](error_code) {
+    --n_pending_;
+    wake_.Raise();
+  });
+}
+
 void Stream::CloseWrite() {
+  SendCloseNotify();
   error_code ignored;
   socket_.shutdown(TcpSocket::shutdown_send, ignored);
 }
 
 void Stream::Close() {
+  SendCloseNotify();
   error_code ignored;
   socket_.close(ignored);
 }

@@ -56,6 +56,7 @@ class Stream {
   void CloseWrite();
   // Ends everything. Pending watches call back soon; wait for idle() before destruction.
   void Close();
+  bool is_tls() const { return tls_ != nullptr; }
   bool idle() const { return n_pending_ == 0; }
 
  private:
@@ -68,6 +69,7 @@ class Stream {
   Io ReadTls(std::string& into);
   Io WriteTls(std::string_view& rest);
   bool PeerHasClosed();
+  void SendCloseNotify();
 
   TcpSocket socket_;
   std::unique_ptr<Tls> tls_;

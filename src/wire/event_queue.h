@@ -38,7 +38,8 @@ class EventQueue {
   EventQueue(const EventQueue&) = delete;
 
   // Called inside TokenService::Submit, before any push: rung by Drained when a push was refused
-  // and there is room again. What it rings must outlive the consumer's use of this queue.
+  // and half of the places are free again. What it rings must outlive the consumer's use of this
+  // queue.
   void set_room_bell(Bell bell) { room_bell_ = bell; }
 
   // Service thread. False, with `event` untouched, when full: the room bell will ring.
