@@ -46,6 +46,10 @@ struct GrowingBody {
 // us and have no other bound.
 constexpr int64_t kFramingPerByte = 8;
 
+// What is left of a chunked body before it is done is never shorter than its end, 0 CRLF CRLF, and
+// Beast 1.81 fails an assertion when it is given less of one.
+constexpr size_t kLeastChunkedRest = 5;
+
 std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 std::string Lower(std::string_view text) {
@@ -173,6 +177,8 @@ Result<size_t> RequestParser::Feed(std::string_view bytes) {
   size_t n_taken = 0;
   while (!s.parser.is_done()) {
     bool had_head = s.parser.is_header_done();
+    if (had_head && s.parser.chunked() && bytes.size() - n_taken < kLeastChunkedRest)
+      return n_taken;
     boost::beast::error_code ec;
     size_t n =
         s.parser.put(boost::asio::const_buffer(bytes.data() + n_taken, bytes.size() - n_taken), ec);

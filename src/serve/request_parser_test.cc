@@ -141,6 +141,17 @@ TEST(RequestParser, ExtensionsAreBoundedInTotal) {
   EXPECT_FALSE(Feed(body(500, 10), 1000).status.ok());
 }
 
+// Once an assertion in Beast: whoever sent an empty chunked body in pieces ended the process.
+TEST(RequestParser, AChunkedBodyMayComeInAnyPieces) {
+  const std::string head = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (std::string_view body : {"0\r\n\r\n", "000;a=b\r\n\r\n", "0\r\nT: u\r\n\r\n",
+                                "1\r\na\r\n0\r\n\r\n", "2\r\nab\r\n1\r\nc\r\n0\r\nT: u\r\n\r\n"}) {
+    for (size_t n_piece = 1; n_piece < body.size() + 2; ++n_piece) {
+      EXPECT_TRUE(Feed(head + std::string(body), n_piece).done) << body << " by " << n_piece;
+    }
+  }
+}
+
 TEST(RequestParser, AnUnfinishedChunkHeadIsBounded) {
   std::string text = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
                      std::string(5000, 'e');
