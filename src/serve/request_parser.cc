@@ -47,8 +47,11 @@ struct GrowingBody {
 constexpr int64_t kFramingPerByte = 8;
 
 // What is left of a chunked body before it is done is never shorter than its end, 0 CRLF CRLF, and
-// Beast 1.81 fails an assertion when it is given less of one.
+// Beast 1.81 fails an assertion when it is given less of what may be one.
 constexpr size_t kLeastChunkedRest = 5;
+bool MayBeAnUnfinishedEnd(std::string_view rest) {
+  return rest.size() < kLeastChunkedRest && rest.starts_with('0');
+}
 
 std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -177,7 +180,7 @@ Result<size_t> RequestParser::Feed(std::string_view bytes) {
   size_t n_taken = 0;
   while (!s.parser.is_done()) {
     bool had_head = s.parser.is_header_done();
-    if (had_head && s.parser.chunked() && bytes.size() - n_taken < kLeastChunkedRest)
+    if (had_head && s.parser.chunked() && MayBeAnUnfinishedEnd(bytes.substr(n_taken)))
       return n_taken;
     boost::beast::error_code ec;
     size_t n =
