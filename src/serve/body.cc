@@ -55,6 +55,11 @@ Result<std::string> Inflate(std::string_view encoding, std::string_view body, in
     int code = inflate(&z, Z_NO_FLUSH);
     n_used = out.size() - z.avail_out;
     if (static_cast<int64_t>(n_used) > max_bytes) return TooLarge(max_bytes);
+    if (code == Z_STREAM_END && z.avail_in > 0 && encoding == "gzip") {
+      // Another member (RFC 1952 §2.2); what is none is refused by the next turn.
+      if (inflateReset(&z) != Z_OK) return Broken(encoding);
+      continue;
+    }
     if (code == Z_STREAM_END) break;
     if (code != Z_OK || (z.avail_in == 0 && z.avail_out > 0)) return Broken(encoding);
   }
@@ -81,10 +86,10 @@ Result<std::string> Unzstd(std::string_view body, int64_t max_bytes) {
     if (ZSTD_isError(rest)) return Broken("zstd");
     n_used += to.pos;
     if (static_cast<int64_t>(n_used) > max_bytes) return TooLarge(max_bytes);
-    if (rest == 0) break;
+    if (rest == 0 && in.pos == in.size) break;
+    if (rest == 0) continue;  // another frame (RFC 8878 §3)
     if (in.pos == in.size && to.pos < to.size) return Broken("zstd");
   }
-  if (in.pos != in.size) return Broken("zstd");
   out.resize(n_used);
   return out;
 }

@@ -15,7 +15,8 @@
 namespace sluice::serve {
 namespace {
 
-// How long a refused client may go on sending, so that it reads the refusal instead of a reset.
+// How long a client may go on sending behind its last answer, so that it reads that instead of a
+// reset.
 constexpr Duration kLingerTime = Duration::Seconds(5);
 // Each started piece of this size must arrive within body_timeout: bounds how long a slow sender
 // can hold memory.
@@ -154,9 +155,11 @@ Async<bool> Connection::ServeOne() {
     Response response = HandleOperation(net_, match, request->id);
     again = co_await Respond(*request, std::move(response));
   }
-  Uncharge(*request);
+  // Giving back cannot be refused by itself; others may hold too much.
+  (void)Charge(*request, 0);
   if (account_ != nullptr) --std::exchange(account_, nullptr)->n_held;
   has_served_ = true;
+  if (!again && end != ReadEnd::kClosed) co_await Linger();
   co_return again;
 }
 
@@ -197,7 +200,7 @@ Async<Connection::ReadEnd> Connection::ReadUntil(HttpRequest& request,
       co_return ReadEnd::kRefused;
     }
     inbox_.erase(0, *n_taken);
-    refusal = ChargeBody(request);
+    refusal = Charge(request, request.parser.body_size());
     if (!refusal.ok()) co_return ReadEnd::kRefused;
     if (head_only ? request.parser.head_done() : request.parser.done()) co_return ReadEnd::kDone;
     if (*n_taken > 0 && !inbox_.empty()) continue;
@@ -230,23 +233,17 @@ Status Connection::CheckTime(Duration allowed) const {
                 fmt::format("the request did not arrive within {} s", allowed.seconds()));
 }
 
-Status Connection::ChargeBody(HttpRequest& request) {
-  int64_t n_bytes = request.parser.body_size();
+Status Connection::Charge(HttpRequest& request, int64_t n_bytes) {
   net_.buffered_bytes += n_bytes - request.charged_bytes;
   request.charged_bytes = n_bytes;
   int64_t n_all = net_.buffered_bytes + net_.abandoned_bytes.load(std::memory_order_relaxed);
   metrics::Set(metrics::kBytesBuffered, n_all);
   if (n_all <= net_.options.max_buffered_bytes) return Status::Ok();
-  Status status(ErrorCode::kOverloaded, fmt::format("request bodies in flight exceed {} bytes",
-                                                    net_.options.max_buffered_bytes));
+  Status status(ErrorCode::kOverloaded,
+                fmt::format("bodies and prompts of requests in flight exceed {} bytes",
+                            net_.options.max_buffered_bytes));
   status.set_retry_after(Duration::Seconds(1));
   return status;
-}
-
-void Connection::Uncharge(HttpRequest& request) {
-  net_.buffered_bytes -= std::exchange(request.charged_bytes, 0);
-  metrics::Set(metrics::kBytesBuffered,
-               net_.buffered_bytes + net_.abandoned_bytes.load(std::memory_order_relaxed));
 }
 
 Status Connection::Check(const HttpRequest& request, const RouteMatch& match) {
@@ -335,19 +332,21 @@ Async<bool> Connection::Refuse(HttpRequest& request,
   bool is_last = request.is_broken || !request.parser.done();
   if (is_last) request.keep_alive = false;
   bool again = co_await Respond(request, std::move(response));
-  if (is_last) co_await Linger();
   co_return again;
 }
 
-// Reads and drops what still comes: closing at once would reset the connection and could take the
-// answer with it.
+// The end of a connection that has answered: reads and drops what still comes, until the client
+// ends, too. Closing at once would reset the connection and could take the answer with it (RFC 9112
+// §9.6).
 Async<bool> Connection::Linger() {
   stream_.CloseWrite();
-  wake_at_ = net_.Now() + kLingerTime;
+  std::string().swap(inbox_);
+  Time give_up_at = net_.Now() + kLingerTime;
   int n_reads = 0;
-  while (!net_.stopping && net_.Now() < wake_at_) {
-    inbox_.clear();
-    Io io = stream_.Read(inbox_, net_.scratch);
+  while (true) {
+    wake_at_ = std::min(give_up_at, net_.last_write_at);
+    if (net_.Now() >= wake_at_) break;
+    Io io = stream_.Discard(net_.scratch);
     if (io == Io::kClosed) break;
     if (io == Io::kWait) co_await wake_;
     if (io == Io::kOk && ++n_reads % kReadsPerTurn == 0) co_await Yield();

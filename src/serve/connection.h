@@ -62,8 +62,9 @@ class Connection : public ReadyList::Node {
 
   // Lets the other connections run before this one goes on.
   Async<bool> Yield();
-  // The body has moved on: its bytes no longer count.
-  void Uncharge(HttpRequest& request);
+  // What this request holds of its body and prompt, instead of what it held before. kOverloaded if
+  // all together hold more than they may.
+  Status Charge(HttpRequest& request, int64_t n_bytes);
   // The longest run of bytes that is sent before the other connections take their turn.
   static constexpr size_t kWriteBytesPerTurn = 256 * 1024;
   // Sends what the socket takes now and removes it from `bytes`; kWait: the rest is for Send.
@@ -92,7 +93,6 @@ class Connection : public ReadyList::Node {
   Status CheckBody(const RequestHead& head, bool wants_json) const;
   Async<bool> SendPiece(std::string_view bytes);
   Status CheckTime(Duration allowed) const;
-  Status ChargeBody(HttpRequest& request);
   Async<bool> Refuse(HttpRequest& request, const RouteMatch& match, const Status& status);
   Async<bool> Linger();
 

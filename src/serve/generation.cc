@@ -126,12 +126,13 @@ Status Generation::WhyEnd() {
 
 Status Generation::Took(Result<codec::Prepared> result, Duration spent) {
   request_.body = std::string();
-  connection_.Uncharge(request_);
   trace_.Add(Zone::kCodecDecode, spent);
   metrics::Observe(metrics::kPrep, spent.seconds());
   if (!result) return std::move(result.error());
   prepared_ = std::move(*result);
-  return Status::Ok();
+  // A compressed body may become a prompt a thousand times its size.
+  const std::vector<TokenId>& prompt = *prepared_->generate.prompt;
+  return connection_.Charge(request_, static_cast<int64_t>(prompt.size() * sizeof(TokenId)));
 }
 
 Status Generation::SubmitAll() {

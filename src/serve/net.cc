@@ -80,6 +80,7 @@ void Net::BeginDrain() {
 }
 
 void Net::BeginStop() {
+  if (stopping) return;  // the time for last words has begun
   draining = true;
   stopping = true;
   last_write_at = Now() + kStopWriteTime;

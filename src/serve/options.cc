@@ -72,8 +72,7 @@ void DeclareLimits(ServeOptions& o, OptionSet& set) {
                 .is_limit = true});
   set.AddBytes(
       "max-buffered", &o.max_buffered_bytes, {.min = kMiB, .max = 1024 * kGiB},
-      {.help =
-           "Bodies of all requests being read or prepared; beyond it requests are answered 503.",
+      {.help = "Bodies and prompts of all requests in flight; beyond it requests are answered 503.",
        .is_limit = true});
 }
 

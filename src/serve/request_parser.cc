@@ -69,9 +69,11 @@ std::string_view Trim(std::string_view text) {
 
 // RFC 9112 §3.2: origin form, absolute form (what proxies send) or "*".
 std::string PathOf(std::string_view target) {
-  if (target.starts_with("http://") || target.starts_with("https://")) {
-    size_t slash = target.find('/', target.find("//") + 2);
-    target = slash == std::string_view::npos ? std::string_view("/") : target.substr(slash);
+  std::string scheme = Lower(target.substr(0, std::string_view("https://").size()));
+  if (scheme.starts_with("http://") || scheme == "https://") {
+    size_t end = target.find_first_of("/?#", target.find("//") + 2);
+    target = end == std::string_view::npos ? std::string_view() : target.substr(end);
+    if (!target.starts_with('/')) return "/";
   }
   return std::string(target.substr(0, target.find_first_of("?#")));
 }

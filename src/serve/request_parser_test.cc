@@ -152,6 +152,21 @@ TEST(RequestParser, AChunkedBodyMayComeInAnyPieces) {
   }
 }
 
+TEST(RequestParser, AnAbsoluteTargetIsItsPath) {
+  const std::pair<std::string_view, std::string_view> kTargets[] = {
+      {"http://a/v1/models", "/v1/models"},
+      {"HTTPS://a/v1/models?x=/y", "/v1/models"},
+      {"http://a", "/"},
+      {"http://a?/v1/models", "/"},
+      {"/v1/models?x#y", "/v1/models"}};
+  for (const auto& [target, path] : kTargets) {
+    RequestParser parser({.header_bytes = 4096, .body_bytes = 100});
+    const std::string text = "GET " + std::string(target) + " HTTP/1.1\r\nHost: a\r\n\r\n";
+    ASSERT_TRUE(parser.Feed(text)) << target;
+    EXPECT_EQ(parser.head().path, path) << target;
+  }
+}
+
 TEST(RequestParser, AnUnfinishedChunkHeadIsBounded) {
   std::string text = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
                      std::string(5000, 'e');

@@ -129,6 +129,16 @@ void Stream::StartReadTls() {
                              });
 }
 
+Io Stream::Discard(std::span<char> scratch) {
+  if (read_armed_) return Io::kWait;
+  error_code ec;
+  socket_.read_some(asio::buffer(scratch.data(), scratch.size()), ec);
+  if (!ec) return Io::kOk;
+  if (ec != asio::error::would_block && ec != asio::error::interrupted) return Io::kClosed;
+  ArmRead();
+  return Io::kWait;
+}
+
 Io Stream::Write(std::string_view& rest) {
   if (tls_) return WriteTls(rest);
   while (!rest.empty()) {

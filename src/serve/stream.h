@@ -52,8 +52,11 @@ class Stream {
   // kWait: `wake` will be raised.
   Io WatchPeer();
 
-  // No more bytes to the peer; it may still send.
+  // No more bytes to the peer, which is told; it may still send. Nothing but Discard and Close may
+  // follow.
   void CloseWrite();
+  // Reads what the peer still sends, under TLS undecrypted, and drops it.
+  Io Discard(std::span<char> scratch);
   // Ends everything. Pending watches call back soon; wait for idle() before destruction.
   void Close();
   bool is_tls() const { return tls_ != nullptr; }

@@ -3,6 +3,7 @@
 import signal
 import socket
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -273,9 +274,9 @@ def test_tls_ends_with_a_closure_alert(certificate):
     script = [{"out": "</think>whole", "times": "always"}]
     old = chat_request(stream=True, **OFF).replace(b"HTTP/1.1", b"HTTP/1.0")
     plain = [("Content-Type", "text/plain")]
-    bad = request_bytes("POST", "/v1/chat/completions", plain, b"x" * 10)
+    refused = request_bytes("POST", "/v1/chat/completions", plain, b"x" * 10)[:-5]
     with Server(script=script, options=certificate) as server:
-        for request in (old, bad[:-5]):
+        for request in (old, refused):
             sock = socket.create_connection(("127.0.0.1", server.port), 30)
             with tls_context().wrap_socket(sock, suppress_ragged_eofs=False) as tls:
                 tls.sendall(request)
@@ -284,6 +285,50 @@ def test_tls_ends_with_a_closure_alert(certificate):
                     answer += piece
                 assert answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 4")), answer
                 assert b"[DONE]" in answer or b"error" in answer
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_refused_upload_may_go_on_for_a_while(certificate, tls):
+    """Closing on a client that still sends would reset the connection and take the answer along."""
+    options = ["--max-body", "1MiB", *(certificate if tls else [])]
+    with Server(options=options) as server, Connection(server.port, tls=tls) as c:
+        length = [("Content-Type", "application/json"), ("Content-Length", "20000000")]
+        c.send(request_bytes("POST", "/v1/chat/completions", length, body=None))
+        time.sleep(0.2)
+        for _ in range(300):
+            c.sock.sendall(b"x" * 65536)  # raises when the server has reset
+        assert c.read().status == 413
+
+
+@pytest.mark.parametrize("size", [10, 300_000])
+def test_a_late_empty_line_does_not_destroy_the_last_answer(size):
+    """A client that sends a line behind its body, on a connection that ends with the answer."""
+    script = [{"out": "</think>" + "y" * size, "times": "always", "tokens_per_event": 4096}]
+    with Server(script=script) as server:
+        old = chat_request(stream=size < 100, max_tokens=390_000, **OFF).replace(b"HTTP/1.1", b"HTTP/1.0")
+        for _ in range(5):
+            with Connection(server.port) as c:
+                c.send(old)
+                time.sleep(0.03)
+                c.sock.sendall(b"\r\n")
+                time.sleep(0.05)
+                assert c.read().body.count(b"y") >= size
+
+
+def test_many_stop_signals_are_one(certificate):
+    """Clients that do not read get their last second once, not once for each signal."""
+    script = [{"out": "x" * 200_000, "times": "always"}]
+    with Server(script=script, options=[*certificate, "--drain-timeout", "0s"]) as server:
+        readers = [Connection(server.port, tls=True, receive_buffer=4096) for _ in range(3)]
+        for c in readers:
+            c.send(chat_request(stream=True, **OFF))
+        wait_until(lambda: metrics.running(server) == 3, 20, "3 streams")
+        for _ in range(8):
+            if not server.alive():
+                break
+            server.signal(signal.SIGTERM)
+            time.sleep(0.5)
+        assert server.wait() == 0
 
 
 def test_tls_cancellation(certificate):

@@ -76,10 +76,10 @@ void Encoder::OnEvent(int32_t choice, const OutputEvent& event, std::string& out
   logprobs_.clear();
   AppendLogprobs(event.logprobs, logprobs_);
   const bool is_reasoning = event.kind == OutputKind::kReasoning;
-  AppendTail(
-      delta_end_[kind],
-      LogprobsObject(is_reasoning ? "" : logprobs_, is_reasoning ? logprobs_ : "", spec_.thinking),
-      "null", out);
+  std::string object;
+  AppendLogprobsObject(is_reasoning ? "" : logprobs_, is_reasoning ? logprobs_ : "", spec_.thinking,
+                       object);
+  AppendTail(delta_end_[kind], object, "null", out);
 }
 
 // From the end of the delta to the end of the frame. `logprobs` and `finish`: JSON values.
@@ -132,6 +132,7 @@ void Encoder::Finish(const wire::Usage& usage, std::string& out) {
     out += "data: [DONE]\n\n";
     return;
   }
+  out.reserve(out.size() + static_cast<size_t>(held_bytes_));  // escapes and braces come on top
   out += Head("chat.completion") + ",\"choices\":[";
   for (size_t i = 0; i < choices_.size(); ++i) {
     if (i > 0) out += ',';
@@ -155,10 +156,12 @@ void Encoder::AppendChoice(int32_t index, std::string& out) const {
     out += '"';
   }
   out += "},\"logprobs\":";
-  out += spec_.logprobs
-             ? LogprobsObject(c.logprobs[Index(OutputKind::kContent)],
-                              c.logprobs[Index(OutputKind::kReasoning)], starts_in_reasoning_)
-             : "null";
+  if (spec_.logprobs) {
+    AppendLogprobsObject(c.logprobs[Index(OutputKind::kContent)],
+                         c.logprobs[Index(OutputKind::kReasoning)], starts_in_reasoning_, out);
+  } else {
+    out += "null";
+  }
   out += fmt::format(",\"finish_reason\":\"{}\"}}", c.finish_reason);
 }
 

@@ -54,20 +54,26 @@ void AppendLogprobs(std::span<const TokenText> tokens, std::string& list) {
   }
 }
 
-std::string LogprobsObject(std::string_view content,
-                           std::string_view reasoning,
-                           bool with_reasoning) {
-  std::string object = "{\"content\":";
-  auto append_list = [&](std::string_view list) {
-    object += list.empty() ? "null" : fmt::format("[{}]", list);
+void AppendLogprobsObject(std::string_view content,
+                          std::string_view reasoning,
+                          bool with_reasoning,
+                          std::string& out) {
+  auto append_list = [&out](std::string_view list) {
+    if (list.empty()) {
+      out += "null";
+      return;
+    }
+    out += '[';
+    out += list;
+    out += ']';
   };
+  out += "{\"content\":";
   append_list(content);
   if (with_reasoning) {
-    object += ",\"reasoning_content\":";
+    out += ",\"reasoning_content\":";
     append_list(reasoning);
   }
-  object += '}';
-  return object;
+  out += '}';
 }
 
 }  // namespace sluice::codec::chat

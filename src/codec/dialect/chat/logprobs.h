@@ -13,10 +13,11 @@ namespace sluice::codec::chat {
 // Appends entries {token, logprob, bytes, top_logprobs} to a comma-separated list without brackets.
 void AppendLogprobs(std::span<const TokenText> tokens, std::string& list);
 
-// {"content": [...], "reasoning_content": [...]} of two such lists; an empty one is null. The
-// second member exists only with reasoning.
-std::string LogprobsObject(std::string_view content,
-                           std::string_view reasoning,
-                           bool with_reasoning);
+// Appends {"content": [...], "reasoning_content": [...]} of two such lists; an empty one is null.
+// The second member exists only with reasoning.
+void AppendLogprobsObject(std::string_view content,
+                          std::string_view reasoning,
+                          bool with_reasoning,
+                          std::string& out);
 
 }  // namespace sluice::codec::chat
