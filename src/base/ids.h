@@ -22,5 +22,7 @@ using RequestId = Id<struct RequestIdTag, uint64_t>;  // unique in one process; 
 using TenantId =
     Id<struct TenantIdTag, uint32_t>;  // index into the key table; 0 is the anonymous tenant
 using TokenId = Id<struct TokenIdTag, int32_t>;  // index into the vocabulary
+using BlockId = Id<struct BlockIdTag, int32_t>;  // a block of the KV pool
+using SlotId = Id<struct SlotIdTag, int32_t>;    // the private state of one sequence
 
 }  // namespace sluice

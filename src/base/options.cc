@@ -103,6 +103,12 @@ Status SetToml(DeclaredOption& option, const toml::node& node, const OptionSourc
     case OptionKind::kInteger:
       if (auto number = node.value_exact<int64_t>()) return option.Set(*number, source);
       break;
+    case OptionKind::kNumber:
+      if (auto number = node.value_exact<int64_t>()) {
+        return option.Set(static_cast<double>(*number), source);
+      }
+      if (auto number = node.value_exact<double>()) return option.Set(*number, source);
+      break;
     default:
       if (auto text = node.value_exact<std::string>()) return option.SetText(*text, source);
   }
@@ -170,6 +176,17 @@ void OptionSet::Add(std::string_view name,
                     const OptionText& text) {
   Declare(
       {.name = name, .kind = OptionKind::kInteger, .target = target, .text = text, .range = range});
+}
+
+void OptionSet::Add(std::string_view name,
+                    double* target,
+                    NumberRange range,
+                    const OptionText& text) {
+  Declare({.name = name,
+           .kind = OptionKind::kNumber,
+           .target = target,
+           .text = text,
+           .number_range = range});
 }
 
 void OptionSet::Add(std::string_view name,

@@ -51,6 +51,11 @@ struct OptionRange {
   int64_t max = INT64_MAX;
 };
 
+struct NumberRange {
+  double min = 0;
+  double max = 0;
+};
+
 // One option as it stands, for those that list them.
 struct OptionLine {
   std::string_view group;
@@ -83,6 +88,7 @@ class OptionSet {
   void Add(std::string_view name, std::vector<std::string>* target, const OptionText& text);
   void Add(std::string_view name, int32_t* target, OptionRange range, const OptionText& text);
   void Add(std::string_view name, int64_t* target, OptionRange range, const OptionText& text);
+  void Add(std::string_view name, double* target, NumberRange range, const OptionText& text);
   void Add(std::string_view name, Duration* target, OptionRange range, const OptionText& text);
   void AddBytes(std::string_view name, int64_t* target, OptionRange range, const OptionText& text);
   void AddSecret(std::string_view name, std::string* target, const OptionText& text);

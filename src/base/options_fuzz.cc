@@ -51,7 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string printed = sample.set.PrintConfig();
   SLUICE_CHECK(again.set.ReadFile(printed, "printed.toml").ok());
   SLUICE_CHECK(again.host == sample.host && again.port == sample.port);
-  SLUICE_CHECK(again.context == sample.context && again.body == sample.body);
+  SLUICE_CHECK(again.context == sample.context && again.share == sample.share &&
+               again.body == sample.body);
   SLUICE_CHECK(again.idle == sample.idle && again.color == sample.color);
   SLUICE_CHECK(again.strict == sample.strict && again.coalesce == sample.coalesce);
   SLUICE_CHECK(again.aliases == sample.aliases);

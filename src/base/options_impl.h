@@ -17,6 +17,7 @@ enum class OptionKind : uint8_t {
   kSecret,
   kBool,
   kInteger,
+  kNumber,
   kBytes,
   kDuration,
   kChoice,
@@ -24,7 +25,7 @@ enum class OptionKind : uint8_t {
 };
 
 // A choice is the index of its name; sizes are bytes, durations nanoseconds.
-using OptionValue = std::variant<std::string, bool, int64_t, std::vector<std::string>>;
+using OptionValue = std::variant<std::string, bool, int64_t, double, std::vector<std::string>>;
 
 // What came from outside, escaped and cut for a message.
 std::string Shown(std::string_view outside);
@@ -42,12 +43,14 @@ struct DeclaredOption {
                bool*,
                int32_t*,
                int64_t*,
+               double*,
                Duration*,
                uint8_t*,
                std::vector<std::string>*>
       target;
   OptionText text = {};
   OptionRange range = {};
+  NumberRange number_range = {};
   std::vector<std::string_view> choices = {};
   OptionValue default_value = {};
   OptionSource source = {};

@@ -46,6 +46,8 @@ std::string_view Placeholder(const DeclaredOption& option) {
       return "";
     case OptionKind::kInteger:
       return "N";
+    case OptionKind::kNumber:
+      return "X";
     case OptionKind::kBytes:
       return "SIZE";
     case OptionKind::kDuration:

@@ -25,6 +25,7 @@ struct OptionSample {
   bool print = false;
   int32_t port = 8000;
   int64_t context = 1 << 20;
+  double share = 0.5;
   int64_t body = 48 * kMiB;
   Duration idle = Duration::Seconds(75);
   Color color = Color::kGreen;
@@ -41,6 +42,7 @@ struct OptionSample {
     set.Add("coalesce", &coalesce, {.help = "Share writes."});
     set.Add("context", &context, {.min = 1},
             {.help = "Context.", .unit = "tokens", .is_limit = true});
+    set.Add("share", &share, NumberRange{.min = 0, .max = 1}, {.help = "Part of it."});
     set.AddBytes("max-body", &body, {.min = kKiB, .max = kGiB},
                  {.help = "One body.", .is_limit = true});
     set.Add("idle-timeout", &idle, {.min = 1, .max = Duration::Seconds(7200).ns},

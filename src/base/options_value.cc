@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -43,6 +44,12 @@ std::string NumberText(OptionKind kind, int64_t number) {
 bool ParseInteger(std::string_view text, int64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
+}
+
+// No "inf", no "nan": the range is checked by comparisons.
+bool ParseNumber(std::string_view text, double& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
 }
 
 // "a,b" has two elements, "" none.
@@ -128,6 +135,12 @@ bool DeclaredOption::Parse(std::string_view value_text, OptionValue& value) cons
       value = number;
       return parsed;
     }
+    case OptionKind::kNumber: {
+      double number = 0;
+      const bool parsed = ParseNumber(value_text, number);
+      value = number;
+      return parsed;
+    }
     case OptionKind::kBytes: {
       const std::optional<int64_t> n_bytes = ParseBytes(value_text);
       value = n_bytes.value_or(0);
@@ -155,6 +168,9 @@ bool DeclaredOption::IsAllowed(const OptionValue& value) const {
   if (const auto* number = std::get_if<int64_t>(&value)) {
     return *number >= range.min && *number <= range.max;
   }
+  if (const auto* number = std::get_if<double>(&value)) {
+    return *number >= number_range.min && *number <= number_range.max;
+  }
   if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
     return std::all_of(list->begin(), list->end(),
                        [](const std::string& s) { return !s.empty() && IsPlain(s); });
@@ -170,13 +186,16 @@ std::string DeclaredOption::ShowText(const OptionValue& value) const {
   if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
     return fmt::format("{}", fmt::join(*list, ","));
   }
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
   const int64_t number = std::get<int64_t>(value);
   return kind == OptionKind::kChoice ? std::string(choices[static_cast<size_t>(number)])
                                      : NumberText(kind, number);
 }
 
 std::string DeclaredOption::ShowToml(const OptionValue& value) const {
-  if (kind == OptionKind::kBool || kind == OptionKind::kInteger) return ShowText(value);
+  if (kind == OptionKind::kBool || kind == OptionKind::kInteger || kind == OptionKind::kNumber) {
+    return ShowText(value);
+  }
   const auto* list = std::get_if<std::vector<std::string>>(&value);
   if (list == nullptr) return Quoted(ShowText(value));
   std::string out;
@@ -190,6 +209,8 @@ std::string DeclaredOption::Range() const {
       return "true, false";
     case OptionKind::kChoice:
       return fmt::format("{}", fmt::join(choices, ", "));
+    case OptionKind::kNumber:
+      return fmt::format("{} to {}", number_range.min, number_range.max);
     case OptionKind::kInteger:
     case OptionKind::kBytes:
     case OptionKind::kDuration:
@@ -201,12 +222,15 @@ std::string DeclaredOption::Range() const {
 }
 
 std::string DeclaredOption::Allowed() const {
-  const std::string bounds = (range.max == INT64_MAX ? "" : "from ") + Range();
+  const bool is_open = kind != OptionKind::kNumber && range.max == INT64_MAX;
+  const std::string bounds = (is_open ? "" : "from ") + Range();
   switch (kind) {
     case OptionKind::kBool:
       return "true or false";
     case OptionKind::kChoice:
       return "one of " + Range();
+    case OptionKind::kNumber:
+      return "a number, " + bounds;
     case OptionKind::kInteger:
       return "a whole number, " + bounds;
     case OptionKind::kBytes:

@@ -1,0 +1,22 @@
+#include "env/file_system.h"
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+Status CannotBeWritten(std::string_view path) {
+  return {ErrorCode::kUnsupported, fmt::format("{}: this file system cannot be written", path)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FileWriter>> FileSystem::Create(std::string_view path) {
+  return CannotBeWritten(path);
+}
+
+Status FileSystem::MakeFolder(std::string_view path) { return CannotBeWritten(path); }
+
+Result<int64_t> FileSystem::FreeBytes(std::string_view path) { return CannotBeWritten(path); }
+
+}  // namespace sluice

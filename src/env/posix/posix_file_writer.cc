@@ -1,0 +1,136 @@
+// The writing half of PosixFileSystem.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "env/posix/posix_files_impl.h"
+
+namespace sluice {
+namespace {
+
+Status FailedToWrite(std::string_view path, int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return {ErrorCode::kInternal, fmt::format("{}: the disk is full", path)};
+    case EFBIG:
+      return {ErrorCode::kInternal,
+              fmt::format("{}: larger than a file may be here (see `ulimit -f`)", path)};
+    case ENOENT:
+    case ENOTDIR:
+      return {ErrorCode::kNotFound, fmt::format("{}: its folder does not exist", path)};
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return {ErrorCode::kPermissionDenied, fmt::format("{}: no permission to write it", path)};
+    case EISDIR:
+      return Status::Invalid(fmt::format("{}: is a directory, not a file", path));
+    default:
+      return {ErrorCode::kInternal, fmt::format("{}: cannot be written (error {})", path, error)};
+  }
+}
+
+// Of a path; what lies in the working directory lies in ".".
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return path.substr(0, slash + 1);
+}
+
+// A name is on the disk once its folder is.
+int SyncFolder(const std::string& folder) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  // Some file systems have nothing to bring to the disk for a folder and say EINVAL.
+  const int error = fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+  close(fd);
+  return error;
+}
+
+class PosixFileWriter final : public FileWriter {
+ public:
+  PosixFileWriter(std::string path, std::string partial, int fd)
+      : path_(std::move(path)), partial_(std::move(partial)), fd_(fd) {}
+  ~PosixFileWriter() override {
+    if (fd_ >= 0) close(fd_);
+    if (!is_finished_) unlink(partial_.c_str());
+  }
+  PosixFileWriter(const PosixFileWriter&) = delete;
+
+  Status Append(ConstBytes bytes) override {
+    SLUICE_CHECK(fd_ >= 0);
+    while (!bytes.empty()) {
+      const ssize_t n = write(fd_, bytes.data(), bytes.size());
+      if (n < 0 && errno != EINTR) return FailedToWrite(path_, errno);
+      if (n > 0) bytes = bytes.subspan(static_cast<size_t>(n));
+    }
+    return Status::Ok();
+  }
+
+  Status Finish() override {
+    SLUICE_CHECK(fd_ >= 0);
+    if (fsync(fd_) != 0) return FailedToWrite(path_, errno);
+    // Network file systems tell here that the disk is full.
+    if (close(std::exchange(fd_, -1)) != 0) return FailedToWrite(path_, errno);
+    if (rename(partial_.c_str(), path_.c_str()) != 0) return FailedToWrite(path_, errno);
+    is_finished_ = true;
+    const int error = SyncFolder(FolderOf(path_));
+    return error == 0 ? Status::Ok() : FailedToWrite(path_, error);
+  }
+
+ private:
+  const std::string path_;
+  const std::string partial_;
+  int fd_;  // -1 once closed
+  bool is_finished_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<FileWriter>> PosixFileSystem::Create(std::string_view path) {
+  const std::string name(path);
+  struct stat info;
+  // Told now instead of after writing: a file cannot take the place of a folder.
+  if (stat(name.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return FailedToWrite(path, EISDIR);
+  const std::string partial = name + ".partial";
+  // What a killed process left is written over; a link is not followed.
+  const int fd = open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (fd < 0) return FailedToWrite(path, errno);
+  return std::unique_ptr<FileWriter>(std::make_unique<PosixFileWriter>(name, partial, fd));
+}
+
+Status PosixFileSystem::MakeFolder(std::string_view path) {
+  const std::string name(path);
+  if (mkdir(name.c_str(), 0777) == 0) return Status::Ok();
+  const int error = errno;
+  struct stat info;
+  if (error == EEXIST && stat(name.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return Status::Ok();
+    return Status::Invalid(fmt::format("{}: is a file, not a directory", path));
+  }
+  return FailedToWrite(path, error);
+}
+
+Result<int64_t> PosixFileSystem::FreeBytes(std::string_view path) {
+  struct statvfs info;
+  if (statvfs(std::string(path).c_str(), &info) != 0) {
+    const int error = errno;
+    if (error == ENOENT || error == ENOTDIR) {
+      return Status(ErrorCode::kNotFound, fmt::format("{}: no such file or directory", path));
+    }
+    return Status(ErrorCode::kInternal,
+                  fmt::format("{}: its free space cannot be read (error {})", path, error));
+  }
+  return static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_frsize);
+}
+
+}  // namespace sluice
