@@ -2,6 +2,7 @@
 #
 # What a file is follows from its name, so adding one edits no list:
 #   x.cc        the module's library          x_test.cc   the module's one test binary, ctest name NAME
+#                                             test.cc     the same, in an op folder of kernels (so bench.cc)
 #   x_fuzz.cc   a libFuzzer binary, NAME_x_fuzz            x_bench.cc  a bench binary, NAME_x_bench
 # CONFIGURE_DEPENDS makes ninja look for new files at each build.
 
@@ -10,13 +11,13 @@ function(sluice_module name)
   set(dir ${CMAKE_CURRENT_SOURCE_DIR}/${name})
   file(GLOB_RECURSE all CONFIGURE_DEPENDS ${dir}/*.cc)
   set(tests ${all})
-  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "[_/]test\\.cc$")
   set(fuzzers ${all})
   list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
   set(benches ${all})
-  list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
+  list(FILTER benches INCLUDE REGEX "[_/]bench\\.cc$")
   set(sources ${all})
-  list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "[_/](test|fuzz|bench)\\.cc$")
 
   if(sources)
     add_library(${name} STATIC ${sources})
@@ -45,6 +46,11 @@ function(sluice_module name)
   if(SLUICE_BENCHES)
     foreach(file ${benches})
       get_filename_component(stem ${file} NAME_WE)
+      if(stem STREQUAL "bench")  # of an op: named after its folder
+        get_filename_component(folder ${file} DIRECTORY)
+        get_filename_component(op ${folder} NAME)
+        set(stem ${op}_bench)
+      endif()
       add_executable(${name}_${stem} ${file})
       target_link_libraries(${name}_${stem} PRIVATE ${name} ${ARG_TEST_LINK})
     endforeach()

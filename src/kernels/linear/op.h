@@ -1,0 +1,33 @@
+// y = x W^T for bf16 rows and any weight format (L8, L4, LB, LF of spec model.md §3.0).
+//
+// Float32: one chain per output, start +0, inputs ascending in pairs, of each pair the odd element
+// first, then the even one (spec cpu-kernels.md §3.0, rule 1); an odd last input alone. bf16
+// products are exact; with an F32 weight each product is rounded before it is added. Rows are
+// independent of each other and outputs are split over threads, never inputs.
+
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/formats.h"
+#include "tensor/matrix.h"
+#include "tensor/stream.h"
+
+namespace sluice::ops::linear {
+
+struct Params {
+  // [n_rows, weight.n_in]. For a quantised weight these must be values of AQ8 already (op
+  // quantize): the caller quantises once for all weights that read the same rows.
+  const Bf16* x = nullptr;
+  int64_t x_stride = 0;  // values from row to row
+  int64_t n_rows = 0;
+  Matrix weight;
+  // One of the two: rounded to bf16, or as summed.
+  Bf16* out = nullptr;  // [n_rows, weight.n_out]
+  float* out_f32 = nullptr;
+  int64_t out_stride = 0;
+};
+
+void Run(const Params& params, Stream& stream);
+
+}  // namespace sluice::ops::linear

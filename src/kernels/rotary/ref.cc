@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "kernels/rotary/op.h"
+
+namespace sluice::ops::rotary {
+namespace {
+
+// The (real) component at which a pair turns `turns` times within the original context.
+double TurningComponent(const FrequencyParams& params, double turns) {
+  const double period = static_cast<double>(params.n_original) / (turns * 2 * std::numbers::pi);
+  return params.n_rotated * std::log(period) / (2 * std::log(params.base));
+}
+
+// YaRN: pairs that turn often keep their frequency, slow ones are slowed by `factor`, those between
+// are mixed. Each operation rounds to float. There is no temperature (spec model.md §3.0).
+void Stretch(const FrequencyParams& params, std::vector<float>& frequencies) {
+  const double low = std::max(std::floor(TurningComponent(params, params.beta_fast)), 0.0);
+  const double high = std::min(std::ceil(TurningComponent(params, params.beta_slow)),
+                               static_cast<double>(params.n_rotated - 1));
+  const auto low_float = static_cast<float>(low);
+  const auto width = static_cast<float>(std::max(high - low, 1e-3));
+  for (size_t pair = 0; pair < frequencies.size(); ++pair) {
+    const float ramp = std::clamp((static_cast<float>(pair) - low_float) / width, 0.0F, 1.0F);
+    const float keep = 1.0F - ramp;
+    const float slowed = frequencies[pair] / static_cast<float>(params.factor);
+    frequencies[pair] = slowed * (1.0F - keep) + frequencies[pair] * keep;
+  }
+}
+
+void RotateHead(const Params& params, const float* cos, const float* sin, Bf16* pairs) {
+  for (int32_t pair = 0; pair < params.n_pairs; ++pair) {
+    const float even = ToFloat(pairs[2 * pair]);
+    const float odd = ToFloat(pairs[2 * pair + 1]);
+    const float turn = params.inverse ? -sin[pair] : sin[pair];
+    pairs[2 * pair] = ToBf16(even * cos[pair] - odd * turn);
+    pairs[2 * pair + 1] = ToBf16(even * turn + odd * cos[pair]);
+  }
+}
+
+}  // namespace
+
+std::vector<float> Frequencies(const FrequencyParams& params) {
+  std::vector<float> frequencies(static_cast<size_t>(params.n_rotated / 2));
+  for (size_t pair = 0; pair < frequencies.size(); ++pair) {
+    const float exponent = static_cast<float>(2 * pair) / static_cast<float>(params.n_rotated);
+    frequencies[pair] = 1.0F / static_cast<float>(std::pow(params.base, double{exponent}));
+  }
+  if (params.n_original > 0) Stretch(params, frequencies);
+  return frequencies;
+}
+
+void Angles(const AngleParams& params, Stream& stream) {
+  stream.team.Run(params.n_rows, [&](int64_t begin, int64_t end, int32_t) {
+    for (int64_t row = begin; row < end; ++row) {
+      const auto position = static_cast<float>(params.positions[row]);
+      for (int32_t pair = 0; pair < params.n_pairs; ++pair) {
+        const double angle = position * params.frequencies[pair];  // a float product
+        params.cos[row * params.n_pairs + pair] = static_cast<float>(std::cos(angle));
+        params.sin[row * params.n_pairs + pair] = static_cast<float>(std::sin(angle));
+      }
+    }
+  });
+}
+
+void Run(const Params& params, Stream& stream) {
+  stream.team.Run(params.n_rows, [&](int64_t begin, int64_t end, int32_t) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* cos = params.cos + row * params.n_pairs;
+      const float* sin = params.sin + row * params.n_pairs;
+      for (int32_t head = 0; head < params.n_heads; ++head) {
+        Bf16* end_of_head = params.x + row * params.x_stride + (head + 1) * params.head_dim;
+        RotateHead(params, cos, sin, end_of_head - 2 * params.n_pairs);
+      }
+    }
+  });
+}
+
+}  // namespace sluice::ops::rotary
