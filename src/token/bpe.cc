@@ -1,0 +1,181 @@
+#include "token/bpe.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "token/pretokenizer.h"
+
+namespace sluice::token {
+namespace {
+
+// A pair and its rank are one number.
+constexpr int kIdBits = 20, kRankBits = 24;
+static_assert(limits::kMaxVocabularyTokens <= 1 << kIdBits);
+static_assert(limits::kMaxVocabularyMerges < (1 << kRankBits) - 1);
+static_assert(2 * kIdBits + kRankBits == 64);
+
+constexpr uint64_t kFreeSlot = UINT64_MAX;  // no merge has the rank in its low bits
+
+uint64_t PairOf(TokenId left, TokenId right) {
+  return static_cast<uint64_t>(left.value) << kIdBits | static_cast<uint64_t>(right.value);
+}
+
+}  // namespace
+
+// At most half of the slots are used. The factor comes from the file's hash: for a known one, pairs
+// could be chosen that collide.
+MergeRanks::MergeRanks(const Vocabulary& vocabulary) : factor_(vocabulary.hash_seed() | 1) {
+  const size_t n_slots = std::bit_ceil(2 * vocabulary.merges().size() + 2);
+  shift_ = 64 - std::countr_zero(n_slots);
+  slots_.assign(n_slots, kFreeSlot);
+  uint64_t rank = 0;
+  for (const Merge& merge : vocabulary.merges()) {
+    const uint64_t pair = PairOf(merge.left, merge.right);
+    size_t at = SlotOf(pair);
+    while (slots_[at] != kFreeSlot) at = (at + 1) & (n_slots - 1);
+    slots_[at] = pair << kRankBits | rank++;
+  }
+}
+
+int32_t MergeRanks::Find(TokenId left, TokenId right) const {
+  const uint64_t pair = PairOf(left, right);
+  const size_t mask = slots_.size() - 1;
+  for (size_t at = SlotOf(pair);; at = (at + 1) & mask) {
+    const uint64_t slot = slots_[at];
+    if (slot == kFreeSlot) return kNone;
+    if (slot >> kRankBits == pair) return static_cast<int32_t>(slot & ((1 << kRankBits) - 1));
+  }
+}
+
+Bpe::Bpe(const Vocabulary& vocabulary)
+    : vocabulary_(vocabulary), ranks_(vocabulary), may_begin_added_(256) {
+  Scratch scratch;
+  for (int32_t id = 0; id < vocabulary.size(); ++id) {
+    MergeAll(vocabulary.text(TokenId(id)), scratch);
+    is_whole_.push_back(scratch.symbols[0].id == TokenId(id) ? 1 : 0);
+  }
+  for (const AddedToken& added : vocabulary.added()) {
+    may_begin_added_[static_cast<unsigned char>(vocabulary.text(added.id)[0])] = 1;
+  }
+}
+
+void Bpe::Encode(std::string_view text, std::vector<TokenId>& out) const {
+  SLUICE_CHECK(text.size() < INT32_MAX);
+  Scratch scratch;
+  Pretokenizer pieces(text);
+  for (std::string_view piece = pieces.Next(); !piece.empty(); piece = pieces.Next()) {
+    EncodePiece(piece, scratch, out);
+  }
+}
+
+void Bpe::EncodeWithAdded(std::string_view text, std::vector<TokenId>& out) const {
+  size_t begin = 0;  // of the text that is not encoded yet
+  for (size_t pos = 0; pos < text.size();) {
+    TokenId id;
+    const size_t n_bytes = AddedAtBegin(text.substr(pos), id);
+    if (n_bytes == 0) {
+      ++pos;
+      continue;
+    }
+    Encode(text.substr(begin, pos - begin), out);
+    out.push_back(id);
+    pos += n_bytes;
+    begin = pos;
+  }
+  Encode(text.substr(begin), out);
+}
+
+// Most pieces of most texts are one token; its merges were tried when this was built.
+void Bpe::EncodePiece(std::string_view piece, Scratch& scratch, std::vector<TokenId>& out) const {
+  const int32_t id = vocabulary_.texts().Find(piece);
+  if (id >= 0 && is_whole_[static_cast<size_t>(id)] != 0) {
+    out.emplace_back(id);
+    return;
+  }
+  MergeAll(piece, scratch);
+  const auto n_bytes = static_cast<int32_t>(piece.size());
+  for (int32_t pos = 0; pos < n_bytes;) {
+    const Symbol& symbol = scratch.symbols[static_cast<size_t>(pos)];
+    out.push_back(symbol.id);
+    pos = symbol.next;
+  }
+}
+
+void Bpe::MergeAll(std::string_view piece, Scratch& scratch) const {
+  const auto n_bytes = static_cast<int32_t>(piece.size());
+  scratch.symbols.clear();
+  scratch.queue.clear();
+  for (int32_t pos = 0; pos < n_bytes; ++pos) {
+    const auto byte = static_cast<unsigned char>(piece[static_cast<size_t>(pos)]);
+    scratch.symbols.push_back({.id = vocabulary_.byte_tokens()[byte],
+                               .rank = MergeRanks::kNone,
+                               .previous = pos - 1,
+                               .next = pos + 1});
+  }
+  for (int32_t pos = 0; pos + 1 < n_bytes; ++pos) FindRank(pos, scratch);
+  std::vector<uint64_t>& queue = scratch.queue;
+  while (!queue.empty()) {
+    std::pop_heap(queue.begin(), queue.end(), std::greater<>());
+    const auto rank = static_cast<int32_t>(queue.back() >> 32);
+    const auto pos = static_cast<int32_t>(queue.back() & UINT32_MAX);
+    queue.pop_back();
+    // An entry whose pair has changed since is left over; the new pair has an entry of its own.
+    if (scratch.symbols[static_cast<size_t>(pos)].rank == rank) MergeAt(pos, scratch);
+  }
+}
+
+// Merges the token at `pos` with the next one.
+void Bpe::MergeAt(int32_t pos, Scratch& scratch) const {
+  std::vector<Symbol>& symbols = scratch.symbols;
+  Symbol& left = symbols[static_cast<size_t>(pos)];
+  Symbol& right = symbols[static_cast<size_t>(left.next)];
+  left.id = vocabulary_.merges()[static_cast<size_t>(left.rank)].result;
+  left.next = right.next;
+  right.rank = MergeRanks::kNone;
+  if (left.next < static_cast<int32_t>(symbols.size())) {
+    symbols[static_cast<size_t>(left.next)].previous = pos;
+  }
+  FindRank(pos, scratch);
+  if (pos > 0) FindRank(left.previous, scratch);
+}
+
+// Of the token at `pos` with its next one, for the queue too.
+void Bpe::FindRank(int32_t pos, Scratch& scratch) const {
+  Symbol& symbol = scratch.symbols[static_cast<size_t>(pos)];
+  symbol.rank = MergeRanks::kNone;
+  if (symbol.next == static_cast<int32_t>(scratch.symbols.size())) return;
+  symbol.rank = ranks_.Find(symbol.id, scratch.symbols[static_cast<size_t>(symbol.next)].id);
+  if (symbol.rank == MergeRanks::kNone) return;
+  scratch.queue.push_back(static_cast<uint64_t>(symbol.rank) << 32 | static_cast<uint64_t>(pos));
+  std::push_heap(scratch.queue.begin(), scratch.queue.end(), std::greater<>());
+}
+
+// The added tokens are ordered by their bytes, so those that begin with the same bytes lie
+// together: with each byte of the text the range gets narrower.
+size_t Bpe::AddedAtBegin(std::string_view text, TokenId& id) const {
+  if (may_begin_added_[static_cast<unsigned char>(text[0])] == 0) return 0;
+  std::span<const AddedToken> range = vocabulary_.added();
+  size_t n_found = 0;
+  for (size_t n = 0; n < text.size() && !range.empty(); ++n) {
+    // Of spellings that share n bytes: the next one, as a number; 0 for one that ends here.
+    const auto next_byte = [&](const AddedToken& added) {
+      const std::string_view spelling = vocabulary_.text(added.id);
+      return n < spelling.size() ? 1 + static_cast<unsigned char>(spelling[n]) : 0;
+    };
+    const int wanted = 1 + static_cast<unsigned char>(text[n]);
+    const auto begin = std::partition_point(
+        range.begin(), range.end(), [&](const AddedToken& a) { return next_byte(a) < wanted; });
+    const auto end = std::partition_point(
+        begin, range.end(), [&](const AddedToken& a) { return next_byte(a) == wanted; });
+    range = {begin, end};
+    if (range.empty() || vocabulary_.text(range.front().id).size() != n + 1) continue;
+    id = range.front().id;
+    n_found = n + 1;
+  }
+  return n_found;
+}
+
+}  // namespace sluice::token
