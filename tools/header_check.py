@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def flags_by_module(build):
-    """Module -> compiler and flags of one of its sources, without the source, the output and the cache."""
+    """(module, is a test) -> compiler and flags of one such source, without the source, the output and the cache."""
     found = {}
     for command in json.loads((build / "compile_commands.json").read_text()):
         path = Path(command["file"])
@@ -33,10 +33,17 @@ def flags_by_module(build):
             if word != "-MD":
                 keep.append(word)
         module = path.relative_to(ROOT / "src").parts[0]
-        # The library's flags before those of its test, which sees more.
-        if module not in found or not path.name.endswith("_test.cc"):
-            found[module] = keep
+        found[module, path.name == "test.cc" or path.name.endswith("_test.cc")] = keep
     return found
+
+
+def flags_for(header, known):
+    """A header for tests sees what tests see. A module of headers only has no command of its own: app's flags know
+    every include folder.
+    """
+    module = header.relative_to(ROOT / "src").parts[0]
+    is_test = header.name.endswith("_test_impl.h")
+    return known.get((module, is_test)) or known.get((module, not is_test)) or known["app", False]
 
 
 def check(header, flags):
@@ -53,8 +60,7 @@ def main():
         sys.exit(__doc__)
     known = flags_by_module(Path(sys.argv[1]).resolve())
     headers = sorted((ROOT / "src").rglob("*.h"))
-    # A module of headers only has no command of its own: app's flags know every include folder.
-    tasks = [(h, known.get(h.relative_to(ROOT / "src").parts[0], known["app"])) for h in headers]
+    tasks = [(header, flags_for(header, known)) for header in headers]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(lambda task: check(*task), tasks))
     failed = [result for result in results if result[1] != 0]

@@ -23,7 +23,11 @@ enum ExitCode : int { kDone = 0, kFailed = 1, kWrongUsage = 2 };
 
 int ServeMain(const CommandLine& line);
 int ConfigMain(const CommandLine& line);
+int GenerateMain(const CommandLine& line);
+int LogitsMain(const CommandLine& line);
 int DoctorMain(const CommandLine& line);
+int InspectMain(const CommandLine& line);
+int MakeModelMain(const CommandLine& line);
 int VersionMain(const CommandLine& line);
 
 // Whether --help or -h stands anywhere, for commands whose help is one text.

@@ -21,7 +21,11 @@ struct Command {
 constexpr Command kCommands[] = {
     {"serve", "Serve the HTTP API.", &ServeMain},
     {"config", "Check a config file; print all options.", &ConfigMain},
+    {"generate", "Go on from a prompt without a server.", &GenerateMain},
+    {"logits", "Write the logits of a prompt to a file.", &LogitsMain},
     {"doctor", "Print every limit; print the way of a token.", &DoctorMain},
+    {"inspect", "Say what a model folder holds and what it needs.", &InspectMain},
+    {"make-model", "Write a model folder with random weights.", &MakeModelMain},
     {"version", "Print the version.", &VersionMain},
 };
 
@@ -32,7 +36,7 @@ std::string Help() {
       "usage: sluice COMMAND [--flag value ...]\n"
       "\n";
   for (const Command& command : kCommands)
-    text += fmt::format("  {:<10}{}\n", command.name, command.sentence);
+    text += fmt::format("  {:<12}{}\n", command.name, command.sentence);
   return text + "\n`sluice COMMAND --help` tells more.\n";
 }
 

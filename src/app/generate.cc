@@ -1,0 +1,199 @@
+// `sluice generate`: a model goes on from a prompt, without a server.
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "app/command.h"
+#include "app/local_model.h"
+#include "base/limits.h"
+#include "engine/sampling/sampler.h"
+#include "env/posix/posix_env.h"
+#include "model/sequences.h"
+#include "token/bpe.h"
+#include "token/detokenizer.h"
+#include "token/vocabulary.h"
+
+namespace sluice::app {
+namespace {
+
+constexpr std::string_view kCommand = "generate";
+
+constexpr std::string_view kHelp =
+    "Goes on from a prompt, without a server.\n"
+    "\n"
+    "usage: sluice generate MODEL --prompt TEXT [--max-tokens N] [--temperature T] [--top-p P]\n"
+    "                       [--seed S] [--threads N] [--arithmetic float32|exact]\n"
+    "       sluice generate MODEL --tokens FILE ...\n"
+    "\n"
+    "TEXT comes behind the begin-of-sentence token, without a template; control tokens may be\n"
+    "spelled in it, such as <think>. The answer to it is text. FILE holds a JSON list of ids, and\n"
+    "the answer to it is one. The same seed gives the same tokens.\n"
+    "\n";
+
+constexpr std::string_view kTokenizerName = "tokenizer.json";
+
+struct Options {
+  std::string tokens;
+  std::string prompt;
+  int32_t n_max = 16;
+  double temperature = 0;
+  double top_p = 1;
+  int64_t seed = 0;
+  LocalModelOptions model;
+
+  void Declare(OptionSet& set) {
+    set.Add("prompt", &prompt,
+            {.help = "Text to go on from; the model folder must have a tokenizer.json.",
+             .value = "TEXT",
+             .reach = OptionReach::kFlagOnly});
+    set.Add("tokens", &tokens,
+            {.help = "File with a JSON list of token ids.",
+             .value = "FILE",
+             .reach = OptionReach::kFlagOnly});
+    set.Add(
+        "max-tokens", &n_max, {.min = 1, .max = 16'777'216},
+        {.help = "Tokens to generate; less when the model ends.", .reach = OptionReach::kFlagOnly});
+    set.Add("temperature", &temperature, NumberRange{.min = 0, .max = 100},
+            {.help = "0: the likeliest token each time.", .reach = OptionReach::kFlagOnly});
+    set.Add("top-p", &top_p, NumberRange{.min = 0, .max = 1},
+            {.help = "Draw from the likeliest tokens that have this part of the probability.",
+             .reach = OptionReach::kFlagOnly});
+    set.Add("seed", &seed, {.min = 0}, {.help = "Of the draws.", .reach = OptionReach::kFlagOnly});
+    model.Declare(set);
+  }
+};
+
+Result<token::Vocabulary> ReadVocabulary(FileSystem& fs, std::string_view folder) {
+  const std::string path = fmt::format("{}/{}", folder, kTokenizerName);
+  Result<std::string> text = fs.ReadWhole(path, limits::kMaxTokenMapBytes);
+  if (!text && text.error().code() == ErrorCode::kNotFound) {
+    return Status::Invalid(fmt::format("{} has no {}, which --prompt needs; --tokens does without",
+                                       folder, kTokenizerName));
+  }
+  SLUICE_TRY(const std::string file, std::move(text));
+  Result<token::Vocabulary> vocabulary = token::Vocabulary::Parse(file);
+  if (!vocabulary) vocabulary.error().AddContext(path);
+  return vocabulary;
+}
+
+// Begin of sentence and the text, as a raw completion (spec http-api.md §3).
+Result<std::vector<TokenId>> TokensOf(std::string_view text,
+                                      const token::Vocabulary& vocabulary,
+                                      int32_t n_vocab) {
+  constexpr std::string_view kBeginOfSentence = "<｜begin▁of▁sentence｜>";
+  if (vocabulary.size() != n_vocab) {
+    return Status::Invalid(fmt::format("{} has {} tokens and the model {}: it belongs to another",
+                                       kTokenizerName, vocabulary.size(), n_vocab));
+  }
+  const std::optional<TokenId> begin = vocabulary.FindControl(kBeginOfSentence);
+  if (!begin) {
+    return Status::Invalid(fmt::format("{} has no {}", kTokenizerName, kBeginOfSentence));
+  }
+  std::vector<TokenId> tokens = {*begin};
+  token::Bpe(vocabulary).EncodeWithAdded(text, tokens);
+  return tokens;
+}
+
+// Prints an answer as it comes: as text if there is a vocabulary, else as a JSON list of ids.
+// Owned by one thread.
+class AnswerPrinter {
+ public:
+  explicit AnswerPrinter(const std::optional<token::Vocabulary>& vocabulary) {
+    if (vocabulary) detokenizer_.emplace(*vocabulary);
+  }
+
+  // The token that ends the answer is no text.
+  void Add(TokenId token, bool is_end) {
+    if (!detokenizer_) return Print(fmt::format("{}{}", n_++ == 0 ? "[" : ", ", token.value));
+    if (is_end) return;
+    std::vector<std::string> texts;
+    detokenizer_->Push({&token, 1}, texts);
+    for (const std::string& text : texts) Print(text);
+  }
+  void Finish() { Print(detokenizer_ ? detokenizer_->Finish() + "\n" : "]\n"); }
+
+ private:
+  std::optional<token::Detokenizer> detokenizer_;
+  int64_t n_ = 0;
+};
+
+// Goes on from what `sequences` has run; logits are those of its last token.
+Status Answer(const Options& options,
+              const model::ModelInfo& info,
+              model::Sequences& sequences,
+              std::vector<float> logits,
+              AnswerPrinter& printer) {
+  const engine::SampleParams sample{.temperature = options.temperature,
+                                    .top_p = options.top_p,
+                                    .seed = static_cast<uint64_t>(options.seed)};
+  engine::Sampler sampler;
+  for (int32_t i = 0; i < options.n_max; ++i) {
+    const TokenId token = sampler.Sample(logits, sample, sequences.length(0));
+    printer.Add(token, token == info.eos);
+    if (token == info.eos || i + 1 == options.n_max) break;
+    const model::Sequences::Part part{.tokens = {&token, 1}, .n_logits = 1};
+    SLUICE_TRY(model::Sequences::Outputs out, sequences.Run({&part, 1}));
+    logits = std::move(out.logits);
+  }
+  printer.Finish();
+  return Status::Ok();
+}
+
+Status Generate(const Options& options, std::string_view folder) {
+  const PosixEnv posix;
+  Env env = posix.env();
+  // Before the weights: reading those takes long.
+  std::optional<token::Vocabulary> vocabulary;
+  if (!options.prompt.empty()) {
+    SLUICE_TRY(vocabulary, ReadVocabulary(env.fs, folder));
+  }
+  SLUICE_TRY(std::unique_ptr<LocalModel> local, LocalModel::Open(env, folder, options.model));
+  model::Model& model = local->model();
+  SLUICE_TRY(const std::vector<TokenId> prompt,
+             vocabulary ? TokensOf(options.prompt, *vocabulary, model.info().n_vocab)
+                        : ReadTokenFile(env.fs, options.tokens, model.info().n_vocab));
+  const int64_t n_context = static_cast<int64_t>(prompt.size()) + options.n_max;
+  if (n_context > model.info().n_context) {
+    return Status::Invalid(
+        fmt::format("{} tokens of prompt and max-tokens = {} exceed the model's "
+                    "context of {}",
+                    prompt.size(), options.n_max, model.info().n_context));
+  }
+  SLUICE_TRY(model::Sequences sequences,
+             model::Sequences::Open(model, local->stream(),
+                                    {.n_seqs = 1,
+                                     .n_context = static_cast<int32_t>(n_context),
+                                     .n_rows = kChunkTokens,
+                                     .n_logits = 1}));
+  std::vector<float> logits;
+  for (std::span<const TokenId> rest = prompt; !rest.empty();) {
+    SLUICE_TRY(logits, RunChunk(sequences, rest, 1));
+  }
+  AnswerPrinter printer(vocabulary);
+  return Answer(options, model.info(), sequences, std::move(logits), printer);
+}
+
+}  // namespace
+
+int GenerateMain(const CommandLine& line) {
+  Options options;
+  OptionSet set;
+  options.Declare(set);
+  if (AsksForHelp(line)) {
+    Print(std::string(kHelp) + set.Help());
+    return kDone;
+  }
+  if (line.args.empty() || line.args[0].starts_with("-")) {
+    return FailUsage(kCommand, Status::Invalid("name the MODEL folder first"));
+  }
+  const Status read = set.ReadFlags(std::span(line.args).subspan(1));
+  if (!read.ok()) return FailUsage(kCommand, read);
+  if (options.tokens.empty() == options.prompt.empty()) {
+    return FailUsage(kCommand, Status::Invalid("one of --prompt and --tokens is wanted"));
+  }
+  const Status status = Generate(options, line.args[0]);
+  return status.ok() ? kDone : Fail(kCommand, status);
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,117 @@
+#include "app/inspection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "model/deepseek_v41/deepseek_v41.h"
+#include "model/deepseek_v41/weights.h"
+
+namespace sluice::app {
+namespace {
+
+namespace v41 = model::deepseek_v41;
+
+// Rows of one step: a piece of a prompt, and a verification of every sequence.
+constexpr int32_t kPromptRows = 512;
+
+// "MemTotal:       24689764 kB" of /proc/meminfo.
+std::optional<int64_t> ReadKilobytes(std::string_view text, std::string_view name) {
+  const size_t at = text.find(fmt::format("{}:", name));
+  if (at == std::string_view::npos) return std::nullopt;
+  const size_t begin = text.find_first_not_of(' ', at + name.size() + 1);
+  if (begin == std::string_view::npos) return std::nullopt;
+  int64_t n = 0;
+  const auto read = std::from_chars(text.data() + begin, text.data() + text.size(), n);
+  if (read.ec != std::errc()) return std::nullopt;
+  return n * 1024;
+}
+
+std::optional<MachineMemory> ReadMachineMemory(FileSystem& fs) {
+  constexpr int64_t kMaxBytes = 64 << 10;
+  const Result<std::string> text = fs.ReadWhole("/proc/meminfo", kMaxBytes);
+  if (!text) return std::nullopt;
+  const std::optional<int64_t> total = ReadKilobytes(*text, "MemTotal");
+  const std::optional<int64_t> available = ReadKilobytes(*text, "MemAvailable");
+  if (!total || !available) return std::nullopt;
+  return MachineMemory{.total = *total, .available = *available};
+}
+
+void SumTensors(Inspection& inspection) {
+  for (const model::Checkpoint::Tensor& tensor : inspection.checkpoint.tensors()) {
+    const std::string& name = tensor.entry.name;
+    const auto spec = inspection.specs.find(name);
+    v41::PartSum sum = {.n_bytes = tensor.entry.n_bytes, .n_tensors = 1};
+    sum.n_parameters = sum.n_bytes / SizeOf(tensor.entry.dtype);
+    if (spec != inspection.specs.end()) {
+      sum.n_parameters = spec->second.n_parameters();
+      inspection.parts[static_cast<size_t>(spec->second.part)] += sum;
+    } else if (v41::IsVisionName(name)) {
+      inspection.parts[static_cast<size_t>(v41::Part::kVision)] += sum;
+    } else {
+      inspection.unknown += sum;
+    }
+    if (v41::IsVisionName(name)) inspection.plan.unused += sum.n_bytes;
+  }
+}
+
+void PlanMemory(Inspection& inspection) {
+  const Load& load = inspection.load;
+  MemoryPlan& plan = inspection.plan;
+  plan.tables = inspection.parts[static_cast<size_t>(v41::Part::kEngramTables)].n_bytes;
+  plan.weights = inspection.total().n_bytes - plan.tables - plan.unused;
+  // Sizes follow from the config alone: this model has no weights and computes nothing.
+  const v41::DeepseekV41 model({.config = inspection.config, .weights = {}, .token_classes = {}});
+  const kv::Layout& layout = model.info().layout;
+  plan.kv_per_1000_tokens = layout.block_bytes() * 1000 / kv::kBlockTokens;
+  plan.kv = layout.block_bytes() * kv::Layout::BlocksFor(load.n_context) * load.n_seqs;
+  plan.slot = layout.slot_bytes();
+  plan.slots = plan.slot * load.n_seqs;
+  const auto n_seqs = static_cast<int32_t>(load.n_seqs);
+  const int32_t n_verify = model.info().n_draft + 1;
+  plan.workspace = model.WorkspaceBytes({.n_rows = kPromptRows + n_seqs * n_verify,
+                                         .n_seqs = n_seqs,
+                                         .n_logits = n_seqs * n_verify,
+                                         .n_context = static_cast<int32_t>(load.n_context)});
+}
+
+}  // namespace
+
+model::deepseek_v41::PartSum Inspection::total() const {
+  v41::PartSum sum = unknown;
+  for (const v41::PartSum& part : parts) sum += part;
+  return sum;
+}
+
+std::optional<bool> Inspection::fits() const {
+  if (!machine) return std::nullopt;
+  return plan.needed() <= machine->available;
+}
+
+Result<Inspection> Inspect(FileSystem& fs, std::string_view folder, const Load& load) {
+  SLUICE_TRY(model::Checkpoint checkpoint, model::Checkpoint::Open(fs, folder));
+  Result<v41::Config> config = v41::Config::Parse(checkpoint.config_text());
+  if (!config) return config.error().AddContext(folder);
+  Inspection inspection = {.checkpoint = std::move(checkpoint),
+                           .config = std::move(*config),
+                           .load = load,
+                           .machine = ReadMachineMemory(fs)};
+  const int64_t n_context_max = inspection.config.max_position_embeddings;
+  if (load.n_context > n_context_max) {
+    return Status::Invalid(
+        fmt::format("context is {}; this model has {} positions", load.n_context, n_context_max));
+  }
+  if (load.n_context == 0) inspection.load.n_context = n_context_max;
+  for (v41::TensorSpec& spec : v41::ListTensors(inspection.config)) {
+    std::string name = spec.name;
+    inspection.specs.emplace(std::move(name), std::move(spec));
+  }
+  SumTensors(inspection);
+  inspection.binding = v41::Weights::Bind(inspection.checkpoint, inspection.config).status();
+  PlanMemory(inspection);
+  return inspection;
+}
+
+}  // namespace sluice::app
