@@ -373,7 +373,7 @@ def check_targets(tree):
             yield Finding(f"src/{path}", 1, "target", "no target takes it: app is one flat folder of sources, the rest modules")
         elif not path.startswith("app/") and path.split("/")[0] not in modules:
             yield Finding(f"src/{path}", 1, "target", "its module has no sluice_module line in src/CMakeLists.txt")
-        elif built and not fits(path, ["*_fuzz.cc", "*_bench.cc"]) and f"src/{path}" not in built:
+        elif built and not fits(path, ["*_fuzz.cc", "*_bench.cc", "kernels/*/bench.cc"]) and f"src/{path}" not in built:
             if (tree.root / "src" / path).stat().st_mtime < ninja.stat().st_mtime:
                 yield Finding(f"src/{path}", 1, "target", "no target of build/dev takes it")
     python = {p: t for p, t in tree.texts.items() if p.startswith("tests/") and p.endswith(".py")}
