@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <span>
+
 #include <algorithm>
 #include <cstdio>
 
@@ -17,6 +19,24 @@ void Complain(std::string_view text) { std::fwrite(text.data(), 1, text.size(), 
 bool AsksForHelp(const CommandLine& line) {
   return std::any_of(line.args.begin(), line.args.end(),
                      [](const std::string& arg) { return arg == "--help" || arg == "-h"; });
+}
+
+std::optional<int> ReadUsage(std::string_view command,
+                             const CommandLine& line,
+                             OptionSet& set,
+                             std::string_view help,
+                             std::string_view first) {
+  if (AsksForHelp(line)) {
+    Print(help);
+    Print(set.Help());
+    return kDone;
+  }
+  if (line.args.empty() || line.args[0].starts_with("-")) {
+    return FailUsage(command, Status::Invalid(fmt::format("name {} first", first)));
+  }
+  const Status read = set.ReadFlags(std::span(line.args).subspan(1));
+  if (!read.ok()) return FailUsage(command, read);
+  return std::nullopt;
 }
 
 int FailUsage(std::string_view command, const Status& status) {

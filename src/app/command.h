@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,15 @@ int VersionMain(const CommandLine& line);
 
 // Whether --help or -h stands anywhere, for commands whose help is one text.
 bool AsksForHelp(const CommandLine& line);
+
+// Reads `sluice COMMAND FIRST --flag ...`: flags into `set`; the caller takes FIRST, line.args[0].
+// An exit code ends the command: help was asked for and printed, or the usage was wrong. `first`
+// names what is missing: "the MODEL folder".
+std::optional<int> ReadUsage(std::string_view command,
+                             const CommandLine& line,
+                             OptionSet& set,
+                             std::string_view help,
+                             std::string_view first);
 
 // To stderr: "sluice serve: message", and where help is.
 int FailUsage(std::string_view command, const Status& status);

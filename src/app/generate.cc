@@ -180,15 +180,7 @@ int GenerateMain(const CommandLine& line) {
   Options options;
   OptionSet set;
   options.Declare(set);
-  if (AsksForHelp(line)) {
-    Print(std::string(kHelp) + set.Help());
-    return kDone;
-  }
-  if (line.args.empty() || line.args[0].starts_with("-")) {
-    return FailUsage(kCommand, Status::Invalid("name the MODEL folder first"));
-  }
-  const Status read = set.ReadFlags(std::span(line.args).subspan(1));
-  if (!read.ok()) return FailUsage(kCommand, read);
+  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder")) return *code;
   if (options.tokens.empty() == options.prompt.empty()) {
     return FailUsage(kCommand, Status::Invalid("one of --prompt and --tokens is wanted"));
   }

@@ -191,16 +191,7 @@ int InspectMain(const CommandLine& line) {
   Options options;
   OptionSet set;
   options.Declare(set);
-  if (AsksForHelp(line)) {
-    Print(kHelp);
-    Print(set.Help());
-    return kDone;
-  }
-  if (line.args.empty() || line.args[0].starts_with("-")) {
-    return FailUsage(kCommand, Status::Invalid("name the folder of the model first"));
-  }
-  const Status status = set.ReadFlags(std::span(line.args).subspan(1));
-  if (!status.ok()) return FailUsage(kCommand, status);
+  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder")) return *code;
   const PosixEnv posix;
   const Result<Inspection> found = Inspect(posix.env().fs, line.args[0], options.load);
   if (!found) return Fail(kCommand, found.error());

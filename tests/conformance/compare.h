@@ -17,9 +17,11 @@ enum class Tolerance : uint8_t {
   kSite,        // C at the attention site: relative RMS <= 1e-5
   kBehindSite,  // C behind it: relative RMS <= 3e-3
   kLogits,      // E: statistics of rows
+  kDraftBytes,  // A*: >= 80 % of bytes identical
   kFreeBytes,   // A*: >= 50 % of bytes identical at the end of a free run
   kFreeTokens,  // >= 50 % of a few tokens equal
-  kFreeValues,  // other ends of a free run: median relative RMS of the rows <= 0.32
+  kFreeValues,  // other ends of a free run: median relative RMS of the rows <= 0.16, of few rows
+                // 0.32
 };
 
 struct Verdict {

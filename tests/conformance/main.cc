@@ -33,6 +33,8 @@ Tolerance ToleranceOf(std::string_view name) {
   const bool is_layer = name.find(".layer.") != std::string_view::npos;
   if (!is_layer) {
     if (name.ends_with(".positions")) return Tolerance::kBytes;
+    if (name.starts_with("dspark.") && name.find(".state_") != std::string_view::npos)
+      return Tolerance::kDraftBytes;
     if (name.ends_with("_codes") || name.ends_with("_scales")) return Tolerance::kFreeBytes;
     if (name.ends_with("tokens")) return Tolerance::kFreeTokens;
     if (EndsWith(name, {".taps", ".hidden", ".confidence", ".final_hidden"}))

@@ -6,7 +6,6 @@
 
 #include "kernels/linear/op.h"
 #include "kernels/quantize/op.h"
-#include "kernels/rotary/op.h"
 #include "kernels/sparse_attention/op.h"
 #include "model/deepseek_v41/step_impl.h"
 
@@ -32,30 +31,23 @@ void Step::Query(const AttentionWeights& weights) {
   Linear(s_.u.data(), weights.wq_a, n_rows_, s_.qr.data());
   Norm(s_.qr.data(), weights.q_norm, n_rows_, c_.q_lora_rank);
   Linear(s_.qr.data(), weights.wq_b, n_rows_, s_.q.data());
-  ops::rotary::Run({.x = s_.q.data(),
-                    .x_stride = c_.n_query_values(),
-                    .n_rows = n_rows_,
-                    .n_heads = c_.num_attention_heads,
-                    .head_dim = c_.head_dim,
-                    .cos = s_.cos.data(),
-                    .sin = s_.sin.data(),
-                    .n_pairs = c_.n_rotary_pairs()},
-                   stream_);
+  Rotate({.x = s_.q.data(),
+          .n = n_rows_,
+          .n_heads = c_.num_attention_heads,
+          .head_dim = c_.head_dim,
+          .cos = s_.cos.data(),
+          .sin = s_.sin.data()});
 }
 
 // The row of each position that this layer's later rows see in full: key and value in one.
 void Step::Window(int32_t layer, const AttentionWeights& weights) {
   Linear(s_.u.data(), weights.wkv, n_rows_, s_.kv.data());
   Norm(s_.kv.data(), weights.kv_norm, n_rows_, c_.head_dim);
-  ops::rotary::Run({.x = s_.kv.data(),
-                    .x_stride = c_.head_dim,
-                    .n_rows = n_rows_,
-                    .n_heads = 1,
-                    .head_dim = c_.head_dim,
-                    .cos = s_.cos.data(),
-                    .sin = s_.sin.data(),
-                    .n_pairs = c_.n_rotary_pairs()},
-                   stream_);
+  Rotate({.x = s_.kv.data(),
+          .n = n_rows_,
+          .head_dim = c_.head_dim,
+          .cos = s_.cos.data(),
+          .sin = s_.sin.data()});
   ops::quantize::Run({.format = GroupFormat::kFp8,
                       .x = s_.kv.data(),
                       .x_stride = c_.head_dim,
@@ -109,16 +101,13 @@ float Step::AttentionScale() const {
 // The values carry their absolute rotation, so it is undone; then two low-rank products, the first
 // one per group of heads.
 void Step::Output(const AttentionWeights& weights) {
-  ops::rotary::Run({.x = s_.o.data(),
-                    .x_stride = c_.n_query_values(),
-                    .n_rows = n_rows_,
-                    .n_heads = c_.num_attention_heads,
-                    .head_dim = c_.head_dim,
-                    .cos = s_.cos.data(),
-                    .sin = s_.sin.data(),
-                    .n_pairs = c_.n_rotary_pairs(),
-                    .inverse = true},
-                   stream_);
+  Rotate({.x = s_.o.data(),
+          .n = n_rows_,
+          .n_heads = c_.num_attention_heads,
+          .head_dim = c_.head_dim,
+          .cos = s_.cos.data(),
+          .sin = s_.sin.data(),
+          .inverse = true});
   // The input of wo_a is not quantised, although the weight is (spec model.md §2.5).
   for (int32_t group = 0; group < c_.o_groups; ++group) {
     ops::linear::Run(

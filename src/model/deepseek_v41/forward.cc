@@ -294,6 +294,19 @@ void Step::TurnAngles(const std::vector<float>& frequencies,
                       stream_);
 }
 
+void Step::Rotate(const RotateParams& params) {
+  ops::rotary::Run({.x = params.x,
+                    .x_stride = int64_t{params.n_heads} * params.head_dim,
+                    .n_rows = params.n,
+                    .n_heads = params.n_heads,
+                    .head_dim = params.head_dim,
+                    .cos = params.cos,
+                    .sin = params.sin,
+                    .n_pairs = c_.n_rotary_pairs(),
+                    .inverse = params.inverse},
+                   stream_);
+}
+
 void Step::Note(std::string_view name,
                 int32_t layer,
                 DType dtype,

@@ -9,24 +9,19 @@
 
 #include "kernels/index_score/op.h"
 #include "kernels/quantize/op.h"
-#include "kernels/rotary/op.h"
 #include "kernels/top_k/op.h"
 #include "model/deepseek_v41/step_impl.h"
 
 namespace sluice::model::deepseek_v41 {
 
 void Step::Select(int32_t layer, const IndexQueryWeights& weights) {
-  const int64_t width = int64_t{c_.index_n_heads} * c_.index_head_dim;
   Linear(s_.qr.data(), weights.wq_b, n_rows_, s_.iq.data());
-  ops::rotary::Run({.x = s_.iq.data(),
-                    .x_stride = width,
-                    .n_rows = n_rows_,
-                    .n_heads = c_.index_n_heads,
-                    .head_dim = c_.index_head_dim,
-                    .cos = s_.cos.data(),
-                    .sin = s_.sin.data(),
-                    .n_pairs = c_.n_rotary_pairs()},
-                   stream_);
+  Rotate({.x = s_.iq.data(),
+          .n = n_rows_,
+          .n_heads = c_.index_n_heads,
+          .head_dim = c_.index_head_dim,
+          .cos = s_.cos.data(),
+          .sin = s_.sin.data()});
   // Each head is a row of its own to the quantiser; what is scored are the values behind the codes.
   std::vector<uint8_t> traced;
   const int32_t stored_bytes = RowBytes(GroupFormat::kFp4Mx, c_.index_head_dim);

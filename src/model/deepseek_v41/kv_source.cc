@@ -6,7 +6,6 @@
 
 #include "kernels/compress_pair/op.h"
 #include "kernels/quantize/op.h"
-#include "kernels/rotary/op.h"
 #include "model/deepseek_v41/step_impl.h"
 
 namespace sluice::model::deepseek_v41 {
@@ -89,15 +88,11 @@ void Step::StoreEntries(int32_t layer, const CompressorWeights& weights, int64_t
   Linear(s_.latent.data(), weights.index_wk, n, s_.key.data());
   Norm(s_.key.data(), weights.index_k_norm, n, c_.index_head_dim);
   const auto rotate = [&](Bf16* x, int32_t width) {
-    ops::rotary::Run({.x = x,
-                      .x_stride = width,
-                      .n_rows = n,
-                      .n_heads = 1,
-                      .head_dim = width,
-                      .cos = s_.entry_cos.data(),
-                      .sin = s_.entry_sin.data(),
-                      .n_pairs = c_.n_rotary_pairs()},
-                     stream_);
+    Rotate({.x = x,
+            .n = n,
+            .head_dim = width,
+            .cos = s_.entry_cos.data(),
+            .sin = s_.entry_sin.data()});
   };
   rotate(s_.key.data(), c_.index_head_dim);
   rotate(s_.latent.data(), c_.head_dim);

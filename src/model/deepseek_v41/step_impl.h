@@ -159,6 +159,18 @@ class Step {
                   std::span<float> cos,
                   std::span<float> sin);
 
+  // Turns the last components of each head of x [n, n_heads, head_dim] by the angles [n, pairs].
+  struct RotateParams {
+    Bf16* x = nullptr;
+    int64_t n = 0;
+    int32_t n_heads = 1;
+    int32_t head_dim = 0;
+    const float* cos = nullptr;
+    const float* sin = nullptr;
+    bool inverse = false;
+  };
+  void Rotate(const RotateParams& params);
+
   const SeqView& SeqOf(int64_t row) const {
     return batch_.seqs[static_cast<size_t>(s_.seq[static_cast<size_t>(row)])];
   }
