@@ -55,7 +55,7 @@ Result<std::string> Inflate(std::string_view encoding, std::string_view body, in
     int code = inflate(&z, Z_NO_FLUSH);
     n_used = out.size() - z.avail_out;
     if (static_cast<int64_t>(n_used) > max_bytes) return TooLarge(max_bytes);
-    if (code == Z_STREAM_END && z.avail_in > 0 && encoding == "gzip") {
+    if (code == Z_STREAM_END && z.avail_in > 0 && encoding != "deflate") {
       // Another member (RFC 1952 §2.2); what is none is refused by the next turn.
       if (inflateReset(&z) != Z_OK) return Broken(encoding);
       continue;

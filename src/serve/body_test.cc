@@ -76,6 +76,7 @@ TEST(Body, SeveralMembersOrFramesAreOneBody) {
   const std::string gzip = Encoded("gzip", "{\"a\":") + Encoded("gzip", "") + Encoded("gzip", "1}");
   const std::string zstd = Encoded("zstd", "{\"a\":") + Encoded("zstd", "1}");
   EXPECT_EQ(*DecodeBody("gzip", gzip, 100), "{\"a\":1}");
+  EXPECT_EQ(*DecodeBody("x-gzip", gzip, 100), "{\"a\":1}");
   EXPECT_EQ(*DecodeBody("zstd", zstd, 100), "{\"a\":1}");
   EXPECT_FALSE(DecodeBody("gzip", gzip, 5));
   EXPECT_FALSE(DecodeBody("gzip", gzip + "x", 100));

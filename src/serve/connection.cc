@@ -28,6 +28,10 @@ constexpr int kReadsPerTurn = 16;
 // should.
 constexpr Duration kPeerCheckPeriod = Duration::Millis(250);
 
+// What a request may hold however much the others do: a few clients with large prompts must not
+// shut everybody out. Times max-requests this comes on top of max-buffered.
+constexpr int64_t kAlwaysHeldBytes = 64 * kKiB;
+
 // The host of "host", "host:port", "[v6]:port", lower case; empty if it is none of them.
 std::string HostOf(std::string_view authority) {
   size_t end = authority.starts_with('[') ? authority.find(']') + 1 : authority.find(':');
@@ -155,10 +159,10 @@ Async<bool> Connection::ServeOne() {
     Response response = HandleOperation(net_, match, request->id);
     again = co_await Respond(*request, std::move(response));
   }
-  // Giving back cannot be refused by itself; others may hold too much.
-  (void)Charge(*request, 0);
+  (void)Charge(*request, 0);  // giving back is not refused
   if (account_ != nullptr) --std::exchange(account_, nullptr)->n_held;
   has_served_ = true;
+  request.reset();  // its body is charged no more
   if (!again && end != ReadEnd::kClosed) co_await Linger();
   co_return again;
 }
@@ -238,7 +242,7 @@ Status Connection::Charge(HttpRequest& request, int64_t n_bytes) {
   request.charged_bytes = n_bytes;
   int64_t n_all = net_.buffered_bytes + net_.abandoned_bytes.load(std::memory_order_relaxed);
   metrics::Set(metrics::kBytesBuffered, n_all);
-  if (n_all <= net_.options.max_buffered_bytes) return Status::Ok();
+  if (n_bytes <= kAlwaysHeldBytes || n_all <= net_.options.max_buffered_bytes) return Status::Ok();
   Status status(ErrorCode::kOverloaded,
                 fmt::format("bodies and prompts of requests in flight exceed {} bytes",
                             net_.options.max_buffered_bytes));
@@ -342,14 +346,13 @@ Async<bool> Connection::Linger() {
   stream_.CloseWrite();
   std::string().swap(inbox_);
   Time give_up_at = net_.Now() + kLingerTime;
-  int n_reads = 0;
   while (true) {
     wake_at_ = std::min(give_up_at, net_.last_write_at);
     if (net_.Now() >= wake_at_) break;
     Io io = stream_.Discard(net_.scratch);
     if (io == Io::kClosed) break;
     if (io == Io::kWait) co_await wake_;
-    if (io == Io::kOk && ++n_reads % kReadsPerTurn == 0) co_await Yield();
+    if (io == Io::kOk) co_await Yield();  // whoever still floods waits for everybody else
   }
   co_return true;
 }

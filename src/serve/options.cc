@@ -72,7 +72,8 @@ void DeclareLimits(ServeOptions& o, OptionSet& set) {
                 .is_limit = true});
   set.AddBytes(
       "max-buffered", &o.max_buffered_bytes, {.min = kMiB, .max = 1024 * kGiB},
-      {.help = "Bodies and prompts of all requests in flight; beyond it requests are answered 503.",
+      {.help = "Bodies and prompts of all requests in flight; beyond it all but small requests are "
+               "answered 503.",
        .is_limit = true});
 }
 

@@ -130,7 +130,8 @@ void Stream::StartReadTls() {
 }
 
 Io Stream::Discard(std::span<char> scratch) {
-  if (read_armed_) return Io::kWait;
+  // Also while a watch is pending: a TLS read in front of it may be the only one that is told of
+  // the end.
   error_code ec;
   socket_.read_some(asio::buffer(scratch.data(), scratch.size()), ec);
   if (!ec) return Io::kOk;

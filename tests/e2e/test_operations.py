@@ -315,6 +315,43 @@ def test_a_late_empty_line_does_not_destroy_the_last_answer(size):
                 assert c.read().body.count(b"y") >= size
 
 
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_client_that_closes_gives_its_place_back_at_once(certificate, tls):
+    """Each answer ends its connection; four places serve one client after the other."""
+    options = ["--max-connections", "4", *(certificate if tls else [])]
+    with Server(script=[OK], options=options) as server:
+        for _ in range(20):
+            close = [("Connection", "close")]
+            assert once(server.port, chat_request(headers=close, **OFF), tls=tls).status == 200
+            wait_until(lambda: metrics.value(server, "connections_open") <= 1, 2, "it is closed")
+
+
+def test_a_refused_body_is_not_kept_while_its_client_lingers():
+    """What is not charged any more must not be held either."""
+    with Server(script=[OK], options=["--max-buffered", "16MiB"]) as server:
+        head = [("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")]
+        request = request_bytes("POST", "/v1/chat/completions", head, body=None)
+        chunk = b"80000\r\n" + b" " * 0x80000 + b"\r\n"
+        clients = [Connection(server.port) for _ in range(16)]
+        before = server.rss_bytes()
+        for c in clients:
+            c.send(request + chunk * 24 + b"zz\r\n")
+            assert c.read().status == 400
+        assert server.rss_bytes() - before < (96 << 20)  # 16 bodies are 192 MiB
+        for c in clients:
+            c.close()
+
+
+def test_large_prompts_do_not_shut_small_requests_out():
+    script = [{"when": {"last": "xxxx"}, "times": "always", "out": "x", "hang_after": 0}, OK]
+    with Server(script=script, options=["--max-buffered", "1MiB"]) as server:
+        with Connection(server.port) as large:  # four bytes a token: nearly all of it
+            large.send(chat_request("x" * 261_000, stream=True, **OFF))
+            wait_until(lambda: metrics.running(server) == 1, 10, "a large prompt running")
+            assert once(server.port, chat_request("y" * 3_000, **OFF)).status == 200
+            assert once(server.port, chat_request("y" * 30_000, **OFF)).status == 503
+
+
 def test_many_stop_signals_are_one(certificate):
     """Clients that do not read get their last second once, not once for each signal."""
     script = [{"out": "x" * 200_000, "times": "always"}]
