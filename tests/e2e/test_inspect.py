@@ -217,7 +217,7 @@ def test_tensors_are_listed(model):
 
 def test_wrong_folders_and_flags_are_refused(tmp_path):
     done = run_cli("inspect")
-    assert done.returncode == 2 and "name the folder" in done.stderr
+    assert done.returncode == 2 and "name the MODEL folder" in done.stderr
     done = run_cli("inspect", str(tmp_path), "--contxt", "7")
     assert done.returncode == 2 and "context" in done.stderr
     done = run_cli("inspect", str(tmp_path))
