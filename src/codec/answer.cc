@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "codec/dialect/chat/encode.h"
+#include "codec/dialect/encoder.h"
 #include "codec/format/bytes/output_lexer.h"
 #include "codec/format/stop_set.h"
 
@@ -32,11 +32,19 @@ codec::Finish FinishOf(wire::FinishReason reason) {
   return reason == wire::FinishReason::kLength ? codec::Finish::kLength : codec::Finish::kStop;
 }
 
+Encoder MakeEncoder(Api api, const AnswerSpec& spec, const AnswerIdentity& identity) {
+  switch (api) {
+    case Api::kChat:
+      break;
+  }
+  return Encoder(std::in_place_type<chat::Encoder>, spec, identity);
+}
+
 }  // namespace
 
 struct Answer::State {
-  State(AnswerSpec s, const AnswerIdentity& identity)
-      : spec(std::move(s)), stops(spec.stops), encoder(spec, identity) {
+  State(const Dialect& dialect, AnswerSpec s, const AnswerIdentity& identity)
+      : spec(std::move(s)), stops(spec.stops), encoder(MakeEncoder(dialect.api, spec, identity)) {
     choices.reserve(static_cast<size_t>(spec.n_choices));
     for (int32_t i = 0; i < spec.n_choices; ++i) {
       choices.emplace_back(bytes::OutputLexer::Params{
@@ -44,20 +52,22 @@ struct Answer::State {
     }
   }
 
+  // `call(e)` on the encoder `e` of the dialect.
+  auto Encode(auto call) { return std::visit(call, encoder); }
   void Show(int32_t index, std::span<const OutputEvent> events, std::string& out) {
-    for (const OutputEvent& event : events) encoder.OnEvent(index, event, out);
+    for (const OutputEvent& event : events) Encode([&](auto& e) { e.OnEvent(index, event, out); });
   }
   void End(int32_t index, codec::Finish finish, std::string& out);
 
   const AnswerSpec spec;
   const StopSet stops;
-  chat::Encoder encoder;  // the only dialect so far; a second one makes this a variant
+  Encoder encoder;
   std::vector<Choice> choices;
   int32_t n_running = 0;  // choices without a finish
 };
 
-Answer::Answer(const Dialect&, AnswerSpec spec, AnswerIdentity identity)
-    : state_(std::make_unique<State>(std::move(spec), identity)) {
+Answer::Answer(const Dialect& dialect, AnswerSpec spec, AnswerIdentity identity)
+    : state_(std::make_unique<State>(dialect, std::move(spec), identity)) {
   state_->n_running = state_->spec.n_choices;
 }
 Answer::~Answer() = default;
@@ -67,6 +77,11 @@ Answer::Next Answer::OnEvent(int32_t choice, const wire::TokenEvent& event, std:
   SLUICE_CHECK(choice >= 0 && choice < state_->spec.n_choices);
   Choice& c = state_->choices[static_cast<size_t>(choice)];
   SLUICE_CHECK(c.state != ChoiceState::kDone);
+  if (event.n_cached >= 0) {
+    c.told = true;
+    c.usage.n_prompt = state_->spec.n_prompt;
+    c.usage.n_cached = event.n_cached;
+  }
   if (event.end) {
     c.told = true;
     c.usage.n_prompt = event.end->usage.n_prompt;
@@ -78,7 +93,7 @@ Answer::Next Answer::OnEvent(int32_t choice, const wire::TokenEvent& event, std:
     return Next::kChoiceDone;
   }
   if (c.state == ChoiceState::kNew) {
-    state_->encoder.Begin(choice, out);
+    state_->Encode([&](auto& e) { e.Begin(choice, usage(), out); });
     c.state = ChoiceState::kOpen;
   }
 
@@ -105,7 +120,7 @@ void Answer::State::End(int32_t index, codec::Finish finish, std::string& out) {
   c.finish = finish;
   --n_running;
   if (n_running == 0 && spec.stream && !spec.include_usage) return;
-  encoder.End(index, finish, nullptr, out);
+  Encode([&](auto& e) { e.End(index, {.finish = finish}, nullptr, out); });
   c.ended = true;
 }
 
@@ -114,18 +129,23 @@ void Answer::Finish(std::string& out) {
   for (int32_t i = 0; i < state_->spec.n_choices; ++i) {
     const Choice& c = state_->choices[static_cast<size_t>(i)];
     SLUICE_CHECK(c.state == ChoiceState::kDone || c.state == ChoiceState::kStopped);
-    if (!c.ended) state_->encoder.End(i, c.finish, &total, out);
+    if (c.ended) continue;
+    state_->Encode([&](auto& e) { e.End(i, {.finish = c.finish}, &total, out); });
   }
-  state_->encoder.Finish(total, out);
+  state_->Encode([&](auto& e) { e.Finish(total, out); });
 }
 
-void Answer::Heartbeat(std::string& out) { state_->encoder.Heartbeat(out); }
+void Answer::Heartbeat(std::string& out) {
+  state_->Encode([&](auto& e) { e.Heartbeat(out); });
+}
 
 void Answer::Fail(const Status& status, std::string_view request_id, std::string& out) {
-  state_->encoder.Fail(status, request_id, out);
+  state_->Encode([&](auto& e) { e.Fail(status, request_id, out); });
 }
 
-int64_t Answer::held_bytes() const { return state_->encoder.held_bytes(); }
+int64_t Answer::held_bytes() const {
+  return state_->Encode([](auto& e) { return e.held_bytes(); });
+}
 
 codec::Finish Answer::finish(int32_t choice) const {
   return state_->choices[static_cast<size_t>(choice)].finish;

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "base/time.h"
 #include "codec/conversation.h"
 #include "codec/dialect.h"
 #include "codec/output_event.h"
@@ -17,13 +16,6 @@
 #include "wire/usage.h"
 
 namespace sluice::codec {
-
-// What is decided outside: codec has no clock and no random numbers.
-struct AnswerIdentity {
-  std::string id;  // "chatcmpl-..." is made from it
-  WallTime created;
-  std::string fingerprint;  // system_fingerprint
-};
 
 class Answer {
  public:

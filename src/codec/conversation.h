@@ -21,21 +21,44 @@ struct ToolCall {
   std::string arguments;  // as the client sent it; usually JSON, not checked
 };
 
+enum class ImageDetail : uint8_t { kAuto, kLow, kHigh, kOriginal };
+
+// An image a message shows. Its pixels are fetched and decoded behind the codec.
+struct Image {
+  size_t offset = 0;    // bytes of the message's text before it
+  bool is_url = false;  // else a data URL
+  std::string source;
+  ImageDetail detail = ImageDetail::kHigh;
+  std::string path;  // where it stands in the request, for errors
+};
+
+enum class ToolKind : uint8_t {
+  kFunction,
+  kCustom,  // its one argument `input` is free text
+  kSearch,  // Responses `tool_search`
+};
+
+struct Tool {
+  std::string name;  // as the model reads it: for a namespaced one `ns::name`
+  std::string description;
+  std::string parameters;  // JSON schema text; empty: no arguments
+  std::optional<bool> strict;
+  bool is_deferred = false;  // known, but not shown in the tools block
+  ToolKind kind = ToolKind::kFunction;
+  std::string name_space;  // Responses: the namespace and the name within it; else empty
+  std::string bare_name;
+};
+
 struct Message {
   Role role = Role::kUser;
   std::string text;                      // text parts joined with two line feeds
+  std::vector<Image> images;             // by offset; not in assistant messages
+  std::vector<Tool> tools;               // system only: tools shown from here on
   std::optional<std::string> reasoning;  // assistant only
   std::vector<ToolCall> calls;           // assistant only
   std::string tool_call_id;              // tool only
   bool is_prefix = false;                // assistant, last message: the answer continues it
   bool is_developer = false;  // kSystem written as `developer`: the newest word of a user's side
-};
-
-struct Tool {
-  std::string name;
-  std::string description;
-  std::string parameters;  // JSON schema text; empty: no arguments
-  bool strict = false;
 };
 
 enum class ToolChoice : uint8_t { kNone, kAuto, kRequired, kNamed };
@@ -70,6 +93,11 @@ struct AnswerSpec {
   bool logprobs = false;
   int32_t n_top_logprobs = 0;
   std::vector<std::string> stops;  // <= 16, none empty; apply to visible content only
+  std::vector<Tool> tools;         // the model may call, deferred ones included
+  bool parses_calls = false;       // markup of calls is read as calls; else it is removed
+  bool starts_in_calls = false;    // a forced choice: the prompt has opened the calls block
+  bool is_json = false;            // json_object: fences and text around the JSON are filler
+  std::string echo;                // the dialect's own: what its answer repeats of the request
 };
 
 // A request as one dialect decodes it; all limits checked.
@@ -78,6 +106,7 @@ struct DecodedRequest {
   AnswerSpec answer;
   wire::SamplingParams sampling;
   std::optional<int32_t> n_max_asked;       // tokens; the default depends on thinking and context
+  std::optional<int32_t> thinking_budget;   // tokens, after which the end of thinking is forced
   std::vector<std::string> ignored_fields;  // unknown names, bounded, fit for a header
   std::string user;                         // affinity and metering only
 };

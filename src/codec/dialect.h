@@ -9,12 +9,22 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "codec/conversation.h"
+#include "codec/profile.h"
 #include "wire/request.h"
 
 namespace sluice::codec {
 
 class ScriptBook;
+
+// What is decided outside: codec has no clock and no random numbers.
+struct AnswerIdentity {
+  std::string id;  // "chatcmpl-..." is made from it
+  WallTime created;
+  std::string fingerprint;  // system_fingerprint
+  uint64_t entropy = 0;     // call ids are made from it
+};
 
 // The model as clients see it.
 struct ModelCard {
@@ -22,7 +32,8 @@ struct ModelCard {
   std::vector<std::string> aliases;  // other accepted names, compared exactly
   int32_t n_context = 1'048'576;     // tokens
   int32_t n_output_max = 393'216;    // tokens, upper bound of every output limit
-  int32_t n_vocabulary = 256;        // ids a client may name (logit_bias); here one token per byte
+  bool reads_images = false;
+  int32_t n_vocabulary = 256;  // ids a client may name (logit_bias); here one token per byte
 };
 
 struct PrepareContext {
@@ -30,6 +41,7 @@ struct PrepareContext {
   ScriptBook* script = nullptr;  // --script: answers come from it
   bool strict = false;           // unknown request fields are refused
   bool default_thinking = true;
+  Profile profile;
 };
 
 struct Prepared {
@@ -38,8 +50,11 @@ struct Prepared {
   std::vector<std::string> ignored_fields;  // for a header: unknown, or not enforced by this build
 };
 
+enum class Api : uint8_t { kChat };
+
 // One API surface.
 struct Dialect {
+  Api api;
   const char* name;                    // "chat": script conditions, metrics labels
   std::span<const char* const> paths;  // POST
   Result<DecodedRequest> (*decode)(std::string_view body, const PrepareContext& context);

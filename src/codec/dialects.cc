@@ -11,7 +11,11 @@ constexpr const char* kChatPaths[] = {"/v1/chat/completions", "/chat/completions
                                       "/beta/chat/completions"};
 
 constexpr Dialect kDialects[] = {
-    {.name = "chat", .paths = kChatPaths, .decode = &chat::Decode, .error_body = &chat::ErrorBody},
+    {.api = Api::kChat,
+     .name = "chat",
+     .paths = kChatPaths,
+     .decode = &chat::Decode,
+     .error_body = &chat::ErrorBody},
 };
 
 }  // namespace

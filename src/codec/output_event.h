@@ -25,15 +25,28 @@ struct TokenText {
   std::span<const Alternative> alternatives;
 };
 
-enum class OutputKind : uint8_t { kReasoning, kContent };
+enum class OutputKind : uint8_t {
+  kReasoning,
+  kContent,
+  kCall,       // a call begins; text: its name, as the model wrote it
+  kArguments,  // the next piece of its arguments: joined, they are JSON text
+  kCallEnd,    // it is complete; a call without one was cut
+};
 
 struct OutputEvent {
   OutputKind kind;
   std::string_view text;                // complete UTF-8 characters
   std::span<const TokenText> logprobs;  // exactly one per token of visible text, if asked for
+  int32_t call = 0;                     // index of the call, from 0
+  std::string_view call_id;             // kCall
 };
 
 // Why a choice ended, as clients see it.
 enum class Finish : uint8_t { kStop, kStopString, kLength, kToolCalls, kContentFilter };
+
+struct ChoiceEnd {
+  Finish finish = Finish::kStop;
+  std::string_view stop;  // kStopString: the one that was found
+};
 
 }  // namespace sluice::codec

@@ -43,6 +43,7 @@ struct TokenEvent {
   SmallVec<TokenId, 6> tokens;         // may be empty on a terminal event
   std::vector<TokenLogprob> logprobs;  // one per token if asked for, else empty
   std::unique_ptr<EventEnd> end;       // terminal event
+  int32_t n_cached = -1;               // tokens of the prompt found in the cache; -1: not known yet
 };
 
 }  // namespace sluice::wire

@@ -25,6 +25,7 @@ struct SamplingParams {
   double top_p = 1.0;
   double frequency_penalty = 0.0;
   double presence_penalty = 0.0;
+  int32_t top_k = 0;  // 0: all
   std::optional<uint64_t> seed;
   bool logprobs = false;
   int32_t n_top_logprobs = 0;  // [0, 20], alternatives per token

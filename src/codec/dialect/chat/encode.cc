@@ -95,7 +95,7 @@ void Encoder::AppendTail(std::string_view delta_end,
   out += spec_.include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n";
 }
 
-void Encoder::Begin(int32_t choice, std::string& out) {
+void Encoder::Begin(int32_t choice, const wire::Usage&, std::string& out) {
   if (!spec_.stream) return;
   out += choices_[static_cast<size_t>(choice)].start;
   AppendTail(starts_in_reasoning_ ? R"({"role":"assistant","content":null,"reasoning_content":""})"
@@ -105,11 +105,11 @@ void Encoder::Begin(int32_t choice, std::string& out) {
 }
 
 void Encoder::End(int32_t choice,
-                  codec::Finish finish,
+                  const ChoiceEnd& end,
                   const wire::Usage* usage,
                   std::string& out) {
   Choice& c = choices_[static_cast<size_t>(choice)];
-  c.finish_reason = NameOf(finish);
+  c.finish_reason = NameOf(end.finish);
   if (!spec_.stream) return;
   out += c.start;
   std::string_view delta =

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "codec/answer.h"
 #include "codec/conversation.h"
+#include "codec/dialect.h"
 #include "codec/output_event.h"
 #include "wire/usage.h"
 
@@ -21,21 +21,17 @@ namespace sluice::codec::chat {
 // {"error": ...}; the text of an internal error is replaced, it never leaves the process.
 std::string ErrorBody(const Status& status, std::string_view request_id);
 
+// An AnswerEncoder (dialect/encoder.h).
 class Encoder {
  public:
   // `spec` outlives the encoder.
   Encoder(const AnswerSpec& spec, const AnswerIdentity& identity);
 
-  // A choice, in this order: Begin, OnEvent for each event, End. Usage: on the last choice of a
-  // stream that asked for no chunk of its own.
-  void Begin(int32_t choice, std::string& out);
+  void Begin(int32_t choice, const wire::Usage& prompt_usage, std::string& out);
   void OnEvent(int32_t choice, const OutputEvent& event, std::string& out);
-  void End(int32_t choice, codec::Finish finish, const wire::Usage* usage, std::string& out);
+  void End(int32_t choice, const ChoiceEnd& end, const wire::Usage* usage, std::string& out);
 
-  // What is kept of an answer that is not a stream.
   int64_t held_bytes() const { return held_bytes_; }
-
-  // After all choices.
   void Finish(const wire::Usage& usage, std::string& out);
 
   void Heartbeat(std::string& out) const;

@@ -30,7 +30,7 @@ Status ReadTool(const std::string& path, const JsonValue& value, RawTool& tool) 
   SLUICE_TRY(ReadBool(path + ".function.strict", function.Find("strict"), strict));
   tool.name = *name;
   tool.description = description.value_or("");
-  tool.strict = strict.value_or(false);
+  tool.strict = strict;
   if (JsonValue parameters = function.Find("parameters"); !parameters.is_null())
     tool.parameters = parameters;
   return Status::Ok();
@@ -110,7 +110,7 @@ Status CheckParameters(const RawTool& tool) {
   if (!status.ok()) {
     return status.AddContext(fmt::format("Invalid schema for function '{}'", tool.name));
   }
-  if (tool.strict) {
+  if (tool.strict.value_or(false)) {
     constexpr StrictParams kParams{.what = "function parameters schema", .top_may_be_empty = true};
     SLUICE_TRY(CheckStrictSchema(schema, kParams));
   }
@@ -207,7 +207,8 @@ Status ConvertTools(const std::vector<RawTool>& tools,
 }
 
 Status CheckStrictMix(const std::vector<Tool>& tools, bool has_response_format) {
-  auto n_strict = std::ranges::count(tools, true, &Tool::strict);
+  auto n_strict =
+      std::ranges::count_if(tools, [](const Tool& tool) { return tool.strict.value_or(false); });
   if (n_strict == 0) return Status::Ok();
   if (n_strict != std::ssize(tools)) {
     return Status::Invalid("Cannot use strict tool with non-strict tool in the same request");

@@ -18,7 +18,7 @@ struct RawTool {
   std::string_view name;
   std::string_view description;
   JsonValue parameters;  // absent or null: no arguments
-  bool strict = false;
+  std::optional<bool> strict;
 };
 
 struct RawToolChoice {
