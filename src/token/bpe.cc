@@ -51,7 +51,10 @@ int32_t MergeRanks::Find(TokenId left, TokenId right) const {
 }
 
 Bpe::Bpe(const Vocabulary& vocabulary)
-    : vocabulary_(vocabulary), ranks_(vocabulary), may_begin_added_(256) {
+    : vocabulary_(vocabulary),
+      ranks_(vocabulary),
+      may_begin_added_(256),
+      cache_(vocabulary.hash_seed()) {
   Scratch scratch;
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
     MergeAll(vocabulary.text(TokenId(id)), scratch);
@@ -95,6 +98,8 @@ void Bpe::EncodePiece(std::string_view piece, Scratch& scratch, std::vector<Toke
     out.emplace_back(id);
     return;
   }
+  if (cache_.Find(piece, out)) return;
+  const size_t n_before = out.size();
   MergeAll(piece, scratch);
   const auto n_bytes = static_cast<int32_t>(piece.size());
   for (int32_t pos = 0; pos < n_bytes;) {
@@ -102,6 +107,7 @@ void Bpe::EncodePiece(std::string_view piece, Scratch& scratch, std::vector<Toke
     out.push_back(symbol.id);
     pos = symbol.next;
   }
+  cache_.Keep(piece, std::span(out).subspan(n_before));
 }
 
 void Bpe::MergeAll(std::string_view piece, Scratch& scratch) const {

@@ -4,7 +4,8 @@
 //
 // 1. The texts of the ids joined are the text, whatever bytes it has.
 // 2. n bytes take O(n log n) time, also as one piece, and nothing recurses.
-// Immutable; any thread may call. The vocabulary must outlive it.
+// Any thread may call; all share what they remember of short pieces. The vocabulary must outlive
+// it.
 
 #pragma once
 
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "token/piece_cache.h"
 #include "token/vocabulary.h"
 
 namespace sluice::token {
@@ -69,6 +71,7 @@ class Bpe {
   const MergeRanks ranks_;
   std::vector<uint8_t> is_whole_;         // [vocabulary size]: encoding its text gives this token
   std::vector<uint8_t> may_begin_added_;  // [256], by the first byte
+  mutable PieceCache cache_;              // of pieces that are more than one token
 };
 
 }  // namespace sluice::token

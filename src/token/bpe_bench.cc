@@ -1,6 +1,6 @@
-// Text to ids: megabytes a second of one thread, without any memory of earlier texts. Each text is
-// first encoded by the slow and obvious encoder, and the two must agree. Seconds are those of the
-// processor, so that a busy machine does not change them.
+// Text to ids: megabytes a second of one thread that has met the short pieces of the text before.
+// Each text is first encoded by the slow and obvious encoder, and the two must agree. Seconds are
+// those of the processor, so that a busy machine does not change them.
 //
 //   token_bpe_bench [tokenizer.json]      default: the cut one of the golden cases; run in the
 //                                         repository's folder
