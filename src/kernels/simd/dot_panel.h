@@ -17,6 +17,10 @@ namespace sluice::simd {
 // other's latency as soon as two rows go together.
 inline constexpr int32_t kPanelOutputs = 16;
 
+// Sanitizers check each access, here of vectors on the stack too: twenty times the time. So they
+// leave this loop out and look at its far corners instead (ReachesProducts).
+#define SLUICE_HOT_LOOP __attribute__((no_sanitize("address", "undefined")))
+
 // Sum is float (Arithmetic::kFloat32) or double (kExact); Value, the type of inputs and weights,
 // is the same or float.
 template <typename Sum>
@@ -27,13 +31,23 @@ struct Vector {
 
   // The next kLanes values.
   template <typename Value>
-  static Type Load(const Value* values) {
+  SLUICE_HOT_LOOP static Type Load(const Value* values) {
     typedef Value Values __attribute__((vector_size(kLanes * sizeof(Value))));
     Values loaded;
     std::memcpy(&loaded, values, sizeof loaded);
     return __builtin_convertvector(loaded, Type);
   }
 };
+
+// Reads the last value of each row and of the panel.
+template <int kRows, typename Value>
+void ReachesProducts(const Value* x, int64_t x_stride, const Value* panel, int64_t n) {
+  const auto touch = [](const Value& value) {
+    static_cast<void>(*const_cast<volatile const Value*>(&value));
+  };
+  for (int row = 0; row < kRows; ++row) touch(x[row * x_stride + n - 1]);
+  touch(panel[n * kPanelOutputs - 1]);
+}
 
 // sums[r][o] += x[r][0..n) . panel[0..n)[o] for kRows rows: one chain per sum, inputs in pairs,
 // of each pair the odd one first; an odd last input alone (spec cpu-kernels.md §3.0, rule 1).
@@ -42,7 +56,13 @@ struct Vector {
 // sums   [kRows, kPanelOutputs], taken up and left: a long product is made of panels whose inputs
 //        follow each other, n even in all but the last
 template <int kRows, typename Value, typename Sum>
-void AddProducts(const Value* x, int64_t x_stride, const Value* panel, int64_t n, Sum* sums) {
+SLUICE_HOT_LOOP void AddProducts(
+    const Value* x, int64_t x_stride, const Value* panel, int64_t n, Sum* sums) {
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+  if (n > 0) ReachesProducts<kRows>(x, x_stride, panel, n);
+#endif
+#endif
   using Lanes = Vector<Sum>;
   typename Lanes::Type sum[kRows][Lanes::kPerPanel];
   for (int row = 0; row < kRows; ++row) {
@@ -50,7 +70,7 @@ void AddProducts(const Value* x, int64_t x_stride, const Value* panel, int64_t n
       sum[row][v] = Lanes::Load(sums + row * kPanelOutputs + v * Lanes::kLanes);
     }
   }
-  const auto add = [&](int64_t k) {
+  const auto add = [&](int64_t k) SLUICE_HOT_LOOP {
     for (int v = 0; v < Lanes::kPerPanel; ++v) {
       const auto weights = Lanes::Load(panel + k * kPanelOutputs + v * Lanes::kLanes);
       for (int row = 0; row < kRows; ++row) {
