@@ -40,7 +40,7 @@ struct LoadReport {
   int64_t n_waiting = 0;      // accepted, not started
   int64_t n_running = 0;      // holding an engine slot
   int64_t n_running_max = 0;  // engine slots: of the waiting, those that find one free start next
-  Time last_step;  // when Step() last ran: a service that has work and does not step is wedged
+  Time last_step;  // when Step() last began: a service that has work and does not step is wedged
   // Set from the start until requests are taken: they are refused until then.
   std::optional<LoadProgress> loading;
 };

@@ -85,13 +85,14 @@ LoadReport RequestDesk::Load() const {
 }
 
 void RequestDesk::BeginStep(Time now) {
+  // Here and not at the end: the first step after a long silence may itself be long.
+  last_step_ns_.store(now.ns, std::memory_order_relaxed);
   TakeNews();
   WakeDue(now);
 }
 
 Time RequestDesk::EndStep(Time now) {
   metrics::Add(metrics::kEngineSteps);
-  last_step_ns_.store(now.ns, std::memory_order_relaxed);
   if (!ready().empty() || FirstInLine() != nullptr) return now;
   return std::min(timers_.next(), now + kHeartbeat);
 }

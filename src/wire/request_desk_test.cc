@@ -71,6 +71,12 @@ TEST_F(RequestDeskTest, AReadyRequestIsEndedAtItsDeadlineBeforeItIsSeenAgain) {
   EXPECT_FALSE(punctual.ended());
 }
 
+TEST_F(RequestDeskTest, AStepIsSeenFromItsBeginOn) {
+  Submit(1);
+  desk.BeginStep(At(60'000));
+  EXPECT_EQ(desk.Load().last_step, At(60'000)) << "else a long first step would look wedged";
+}
+
 TEST_F(RequestDeskTest, EventsAreNumberedByTheTokensBeforeThem) {
   Listener& client = Submit(1);
   desk.BeginStep(At(0));
