@@ -36,6 +36,7 @@ struct AppOptions {
 
   // Engine and host work.
   int32_t max_running = 256;
+  // Of the reference operators mini-b takes 55 ms a token of a prompt at 8, 36 at 64, 33 at 512.
   int32_t n_prefill_chunk = 64;
   ComputeOptions compute;
   int32_t n_prep_threads = 1;
