@@ -26,6 +26,10 @@ void DeclareActions(AppOptions& o, OptionSet& set) {
 
 void DeclareModel(AppOptions& o, OptionSet& set) {
   set.Group("Model");
+  set.Add("model", &o.model,
+          {.help = "Folder of the model that answers; the first argument of the command, without "
+                   "a flag, is the same.",
+           .value = "FOLDER"});
   set.Add("script", &o.script,
           {.help = "Script that answers in place of a model.", .value = "FILE"});
   set.Add("model-name", &o.model_name, {.help = "Name of the model in the API.", .value = "NAME"});
@@ -47,6 +51,12 @@ void DeclareEngine(AppOptions& o, OptionSet& set) {
           {.help = "Answers generated at the same time; further ones wait.",
            .unit = "answers",
            .is_limit = true});
+  set.Add("prefill-chunk", &o.n_prefill_chunk, {.min = 1, .max = 65'536},
+          {.help = "Tokens of prompts computed in one step, besides one token of each answer; with "
+                   "fewer, answers and cancels wait less and prompts take longer.",
+           .unit = "tokens",
+           .is_limit = true});
+  o.compute.Declare(set, OptionReach::kAnywhere);
   set.Add("prep-threads", &o.n_prep_threads, {.min = 1, .max = 64},
           {.help = "Threads that read and render requests; as many again for large or "
                    "compressed bodies."});
@@ -73,7 +83,9 @@ void AppOptions::Declare(OptionSet& set) {
 }
 
 Status AppOptions::Read(OptionSet& set, const CommandLine& line, FileSystem& files) {
-  SLUICE_TRY(set.ReadFlags(line.args));
+  std::vector<std::string> flags = line.args;
+  if (!flags.empty() && !flags[0].starts_with('-')) flags.insert(flags.begin(), "--model");
+  SLUICE_TRY(set.ReadFlags(flags));
   SLUICE_TRY(set.ReadEnvironment(line.environment));
   if (!config.empty()) {
     SLUICE_TRY(std::string text, files.ReadWhole(config, limits::kMaxConfigFileBytes));

@@ -40,7 +40,7 @@ struct Options {
   double temperature = 0;
   double top_p = 1;
   int64_t seed = 0;
-  LocalModelOptions model;
+  ComputeOptions model;
 
   void Declare(OptionSet& set) {
     set.Add("prompt", &prompt,
@@ -60,7 +60,7 @@ struct Options {
             {.help = "Draw from the likeliest tokens that have this part of the probability.",
              .reach = OptionReach::kFlagOnly});
     set.Add("seed", &seed, {.min = 0}, {.help = "Of the draws.", .reach = OptionReach::kFlagOnly});
-    model.Declare(set);
+    model.Declare(set, OptionReach::kFlagOnly);
   }
 };
 

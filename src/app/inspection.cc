@@ -71,7 +71,8 @@ void PlanMemory(Inspection& inspection) {
   plan.slots = plan.slot * load.n_seqs;
   const auto n_seqs = static_cast<int32_t>(load.n_seqs);
   const int32_t n_verify = model.info().n_draft + 1;
-  plan.workspace = model.WorkspaceBytes({.n_rows = kPromptRows + n_seqs * n_verify,
+  const int64_t n_rows = load.n_rows > 0 ? load.n_rows : kPromptRows + n_seqs * n_verify;
+  plan.workspace = model.WorkspaceBytes({.n_rows = static_cast<int32_t>(n_rows),
                                          .n_seqs = n_seqs,
                                          .n_logits = n_seqs * n_verify,
                                          .n_context = static_cast<int32_t>(load.n_context)});
@@ -88,6 +89,16 @@ model::deepseek_v41::PartSum Inspection::total() const {
 std::optional<bool> Inspection::fits() const {
   if (!machine) return std::nullopt;
   return plan.needed() <= machine->available;
+}
+
+Status Inspection::CheckFits() const {
+  if (fits().value_or(true)) return Status::Ok();
+  const auto gb = [](int64_t n_bytes) { return static_cast<double>(n_bytes) / 1e9; };
+  return {ErrorCode::kTooLarge,
+          fmt::format("{} x {} tokens need {:.1f} GB (weights {:.1f}, KV {:.1f}, slots {:.1f}, "
+                      "workspace {:.1f}), and this machine has {:.1f} GB available",
+                      load.n_seqs, load.n_context, gb(plan.needed()), gb(plan.weights), gb(plan.kv),
+                      gb(plan.slots), gb(plan.workspace), gb(machine->available))};
 }
 
 Result<Inspection> Inspect(FileSystem& fs, std::string_view folder, const Load& load) {

@@ -22,6 +22,8 @@ namespace sluice::app {
 struct Load {
   int64_t n_context = 0;  // tokens of one sequence; 0: as many as the model allows
   int64_t n_seqs = 1;
+  // Rows of one step; 0: a piece of a prompt and a verification of every sequence.
+  int64_t n_rows = 0;
 };
 
 // Bytes.
@@ -63,6 +65,8 @@ struct Inspection {
   model::deepseek_v41::PartSum total() const;
   // Whether the plan fits this machine; absent when that is not known.
   std::optional<bool> fits() const;
+  // kTooLarge with the parts of the plan when it does not.
+  Status CheckFits() const;
 };
 
 // kInvalidArgument, kNotFound and the like for a folder that is no checkpoint or a config that is

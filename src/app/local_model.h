@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "app/compute_options.h"
 #include "base/ids.h"
-#include "base/options.h"
 #include "base/result.h"
 #include "env/env.h"
 #include "model/loader.h"
@@ -19,25 +19,17 @@
 
 namespace sluice::app {
 
-// Declared by every command that runs a model.
-struct LocalModelOptions {
-  int32_t n_threads = 0;  // 0: one per core
-  Arithmetic arithmetic = Arithmetic::kFloat32;
-
-  void Declare(OptionSet& set);
-};
-
 class LocalModel {
  public:
   static Result<std::unique_ptr<LocalModel>> Open(Env& env,
                                                   std::string_view folder,
-                                                  const LocalModelOptions& options);
+                                                  const ComputeOptions& options);
 
   model::Model& model() { return *loaded_.model; }
   Stream& stream() { return stream_; }
 
  private:
-  LocalModel(model::LoadedModel loaded, const LocalModelOptions& options);
+  LocalModel(model::LoadedModel loaded, const ComputeOptions& options);
 
   model::LoadedModel loaded_;
   ThreadTeam team_;

@@ -27,7 +27,7 @@ struct Options {
   std::string tokens;
   std::string out;
   int32_t n_last = 0;
-  LocalModelOptions model;
+  ComputeOptions model;
 
   void Declare(OptionSet& set) {
     set.Add("tokens", &tokens,
@@ -40,7 +40,7 @@ struct Options {
              .reach = OptionReach::kFlagOnly});
     set.Add("last", &n_last, {.min = 0, .max = 16'777'216},
             {.help = "Rows of the last tokens only; 0: all.", .reach = OptionReach::kFlagOnly});
-    model.Declare(set);
+    model.Declare(set, OptionReach::kFlagOnly);
   }
 };
 

@@ -20,7 +20,12 @@ constexpr std::string_view kHelp =
     "Serves the HTTP API until SIGTERM or Ctrl-C; a second one stops at once. SIGHUP reads\n"
     "the keys again.\n"
     "\n"
-    "usage: sluice serve --script FILE [--flag value ...]\n"
+    "usage: sluice serve MODEL [--flag value ...]           a folder as published answers\n"
+    "       sluice serve --script FILE [--flag value ...]   a script answers\n"
+    "\n"
+    "MODEL is loaded with the port already open: /ready says how far it is, and requests are\n"
+    "refused until it is done. Every one of --max-running answers has memory for --context\n"
+    "tokens from the start.\n"
     "\n"
     "Each flag is also a key of the config file and an environment variable: --max-body 1MiB,\n"
     "max-body = \"1MiB\", SLUICE_MAX_BODY=1MiB. A flag goes before the environment, that before\n"
@@ -38,7 +43,7 @@ bool HasDialect(std::string_view name) {
 }
 
 // The first two lines are read by programs that start us on port 0.
-std::string Banner(const AppOptions& options, const serve::Server& server) {
+std::string Banner(const AppOptions& options, const serve::Server& server, int32_t n_context) {
   const std::string scheme = options.serve.tls_certificate.empty() ? "http" : "https";
   const std::string& host = options.serve.host;
   // Every address is one to listen on, not one to connect to.
@@ -50,7 +55,11 @@ std::string Banner(const AppOptions& options, const serve::Server& server) {
     text += fmt::format("admin on http://127.0.0.1:{}\n", server.admin_port());
   }
   text += fmt::format("\nsluice {}: model {}, answers from {}\n", kVersion, options.model_name,
-                      options.script);
+                      options.script.empty() ? options.model : options.script);
+  if (options.script.empty()) {
+    text += fmt::format("at most {} answers of {} tokens at once; loading\n", options.max_running,
+                        n_context);
+  }
   text += fmt::format(
       "\n  curl -N {}/v1/chat/completions -H 'content-type: application/json' \\\n"
       "{}    -d '{{\"model\": \"{}\", \"stream\": true, "
@@ -70,9 +79,10 @@ int Serve(const Env& env, const AppOptions& options) {
   serve::Server& server = (*wiring)->server();
 
   const SignalThread signals(server);
-  Print(Banner(options, server));
+  Print(Banner(options, server, (*wiring)->n_context()));
   const Status status = server.Run();
   FlushLog();
+  if (const Status failure = (*wiring)->failure(); !failure.ok()) return Fail(kCommand, failure);
   return status.ok() ? kDone : Fail(kCommand, status);
 }
 
@@ -94,11 +104,10 @@ int ServeMain(const CommandLine& line) {
     Print(set.PrintConfig());
     return kDone;
   }
-  if (options.script.empty()) {
-    return FailUsage(
-        kCommand,
-        Status::Invalid("there is no model yet: --script FILE names the script that answers, "
-                        "such as share/demo.jsonl"));
+  if (options.script.empty() == options.model.empty()) {
+    return FailUsage(kCommand,
+                     Status::Invalid("one of MODEL, a folder, and --script FILE is to answer, such "
+                                     "as share/demo.jsonl"));
   }
   return Serve(posix.env(), options);
 }

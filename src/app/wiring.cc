@@ -1,49 +1,21 @@
 #include "app/wiring.h"
 
-#include <atomic>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <optional>
-#include <thread>
 #include <utility>
 
+#include "app/engine_thread.h"
+#include "app/inspection.h"
 #include "base/limits.h"
 #include "base/work_pool.h"
 #include "cluster/router.h"
 #include "codec/script_book.h"
-#include "env/posix/event_bell.h"
-#include "wire/scripted_service.h"
+#include "model/loader.h"
 
 namespace sluice::app {
 namespace {
-
-// The thread of one token service: steps it when it is due and when its bell rings.
-class EngineThread {
- public:
-  EngineThread(wire::ScriptedService& service, EventBell& bell, const Clock& clock)
-      : service_(service), bell_(bell), clock_(clock), thread_([this] { Run(); }) {}
-  EngineThread(const EngineThread&) = delete;
-
-  // Every request ends with a terminal event before the thread does.
-  ~EngineThread() {
-    stopping_.store(true, std::memory_order_release);
-    bell_.Ring();
-    thread_.join();
-  }
-
- private:
-  void Run() noexcept {
-    while (!stopping_.load(std::memory_order_acquire)) {
-      bell_.Wait(service_.Step(clock_.Now()), clock_);
-    }
-    service_.CancelAll();
-    while (!service_.idle()) service_.Step(clock_.Now());
-  }
-
-  wire::ScriptedService& service_;
-  EventBell& bell_;
-  const Clock& clock_;
-  std::atomic<bool> stopping_{false};
-  std::thread thread_;  // last: it uses the others
-};
 
 Result<codec::ScriptBook> ReadScript(FileSystem& files,
                                      const std::string& path,
@@ -54,25 +26,40 @@ Result<codec::ScriptBook> ReadScript(FileSystem& files,
   return book;
 }
 
+// Whether the model is one and fits, before anything of it is read. Takes from the card's context
+// what the model does not have.
+Status LookAtModel(FileSystem& files, const AppOptions& options, codec::ModelCard& card) {
+  SLUICE_TRY(Inspection whole, Inspect(files, options.model, {}));
+  SLUICE_TRY(whole.binding);
+  card.n_context = static_cast<int32_t>(std::min<int64_t>(card.n_context, whole.load.n_context));
+  card.n_output_max = std::min(card.n_output_max, card.n_context);
+  SLUICE_TRY(const Inspection found,
+             Inspect(files, options.model,
+                     {.n_context = card.n_context,
+                      .n_seqs = options.max_running,
+                      .n_rows = int64_t{options.max_running} + options.n_prefill_chunk}));
+  Status fits = found.CheckFits();
+  if (fits.ok()) return fits;
+  return {fits.code(), fmt::format("{}: {}; --max-running and --context make it less",
+                                   options.model, fits.message())};
+}
+
 }  // namespace
 
 // In the order of building; each may use those above it.
 struct Wiring::Parts {
-  Parts(const AppOptions& options, codec::ModelCard card, codec::ScriptBook book)
+  Parts(const AppOptions& options, codec::ModelCard card)
       : model(std::move(card)),
-        script(std::move(book)),
-        service({.max_running = options.max_running,
-                 .max_waiting = options.serve.max_requests,
-                 .bell = bell.bell()}),
-        router({.max_waiting = options.serve.max_requests}, service),
         prep(options.n_prep_threads, options.serve.max_requests),
         prep_large(options.n_prep_threads, options.serve.max_requests) {}
 
+  Status OpenService(const Env& env, const AppOptions& options);
+
   const codec::ModelCard model;
-  codec::ScriptBook script;
+  std::optional<codec::ScriptBook> script;  // absent: a model answers
   EventBell bell;
-  wire::ScriptedService service;
-  cluster::Router router;
+  std::optional<EngineThread::Service> service;
+  std::optional<cluster::Router> router;
   std::unique_ptr<serve::Server> server;
   // Below the server, so that their threads have ended before it goes: a job points into it.
   WorkPool prep;
@@ -80,25 +67,52 @@ struct Wiring::Parts {
   std::optional<EngineThread> engine;
 };
 
+Status Wiring::Parts::OpenService(const Env& env, const AppOptions& options) {
+  if (!options.script.empty()) {
+    SLUICE_TRY(codec::ScriptBook book, ReadScript(env.fs, options.script, model.n_vocabulary));
+    script.emplace(std::move(book));
+    service.emplace(std::in_place_type<wire::ScriptedService>,
+                    wire::ScriptedService::Params{.max_running = options.max_running,
+                                                  .max_waiting = options.serve.max_requests,
+                                                  .bell = bell.bell()});
+    return Status::Ok();
+  }
+  SLUICE_TRY(model::Loader loader, model::Loader::Open(env.fs, options.model));
+  service.emplace(std::in_place_type<engine::Engine>,
+                  engine::Engine::Params{.max_running = options.max_running,
+                                         .max_waiting = options.serve.max_requests,
+                                         .n_context = model.n_context,
+                                         .n_prompt_rows = options.n_prefill_chunk,
+                                         .n_threads = options.compute.NumThreads(),
+                                         .arithmetic = options.compute.arithmetic,
+                                         .seed = env.entropy.Next(),
+                                         .bell = bell.bell()},
+                  std::move(loader));
+  return Status::Ok();
+}
+
 Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& options) {
   codec::ModelCard card = {.name = options.model_name,
                            .aliases = options.model_aliases,
                            .n_context = options.n_context,
                            .n_output_max = options.n_output_max};
-  SLUICE_TRY(codec::ScriptBook book, ReadScript(env.fs, options.script, card.n_vocabulary));
-  auto parts = std::make_unique<Parts>(options, std::move(card), std::move(book));
-  SLUICE_TRY(
-      parts->server,
-      serve::Server::Open(options.serve, {.env = env,
-                                          .service = parts->router,
-                                          .prep = parts->prep,
-                                          .prep_large = parts->prep_large,
-                                          .prepare = {.model = parts->model,
-                                                      .script = &parts->script,
-                                                      .strict = options.serve.strict,
-                                                      .default_thinking = options.default_thinking},
-                                          .version = std::string(kVersion)}));
-  parts->engine.emplace(parts->service, parts->bell, env.clock);
+  if (options.script.empty()) SLUICE_TRY(LookAtModel(env.fs, options, card));
+  auto parts = std::make_unique<Parts>(options, std::move(card));
+  SLUICE_TRY(parts->OpenService(env, options));
+  parts->router.emplace(cluster::Router::Params{.max_waiting = options.serve.max_requests},
+                        AsTokenService(*parts->service));
+  SLUICE_TRY(parts->server,
+             serve::Server::Open(options.serve,
+                                 {.env = env,
+                                  .service = *parts->router,
+                                  .prep = parts->prep,
+                                  .prep_large = parts->prep_large,
+                                  .prepare = {.model = parts->model,
+                                              .script = parts->script ? &*parts->script : nullptr,
+                                              .strict = options.serve.strict,
+                                              .default_thinking = options.default_thinking},
+                                  .version = std::string(kVersion)}));
+  parts->engine.emplace(*parts->service, parts->bell, env.clock, *parts->server);
   return std::unique_ptr<Wiring>(new Wiring(std::move(parts)));
 }
 
@@ -106,5 +120,7 @@ Wiring::Wiring(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Wiring::~Wiring() = default;
 
 serve::Server& Wiring::server() { return *parts_->server; }
+int32_t Wiring::n_context() const { return parts_->model.n_context; }
+Status Wiring::failure() const { return parts_->engine->failure(); }
 
 }  // namespace sluice::app

@@ -19,12 +19,17 @@ namespace sluice::app {
 
 class Wiring {
  public:
-  // Reads the script, binds the ports, starts all threads but the net thread, which is whoever
-  // calls server().Run().
+  // Reads the script or looks at the model's folder, binds the ports, starts all threads but the
+  // net thread, which is whoever calls server().Run(). A model is loaded from then on, by the
+  // engine thread.
   static Result<std::unique_ptr<Wiring>> Build(const Env& env, const AppOptions& options);
   ~Wiring();
 
   serve::Server& server();
+  // Tokens of one request: what was asked for, or what the model has.
+  int32_t n_context() const;
+  // Why the server was stopped although nobody asked for it: the model could not be loaded.
+  Status failure() const;
 
  private:
   struct Parts;

@@ -148,6 +148,8 @@ Status Generation::SubmitAll() {
     bool is_last = i + 1 == prepared_->answer.n_choices;
     wire::GenerateRequest request = is_last ? std::move(first) : first;
     request.id = RequestId(++net_.n_submitted);
+    // Choices with one seed would all be the same.
+    if (request.sampling.seed) *request.sampling.seed += static_cast<uint64_t>(i);
     Choice choice{.id = request.id,
                   .queue = std::make_unique<wire::EventQueue>(net_.ready, connection_, tell)};
     SLUICE_TRY(net_.parts.service.Submit(std::move(request), *choice.queue));

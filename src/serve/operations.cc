@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <cmath>
+#include <optional>
 
 #include "base/json_writer.h"
 #include "base/limits.h"
@@ -13,6 +15,9 @@ namespace {
 
 // What /v1/models says the models were made by.
 constexpr std::string_view kOwner = "deepseek-ai";
+
+// Why a service is not alive.
+constexpr std::string_view kNoSteps = "the engine has work and does not step";
 
 void WriteModel(JsonWriter& w,
                 const codec::ModelCard& card,
@@ -87,6 +92,40 @@ Response State(bool good, std::string_view reason) {
   return response;
 }
 
+// Times and rates as a person reads them: one digit behind the point.
+double Rounded(double value) { return std::round(value * 10) / 10; }
+
+// State of a service whose model is not in memory yet, and how far that is.
+Response Loading(const wire::LoadProgress& loading) {
+  Response response;
+  response.status = 503;
+  const std::optional<Duration> left = loading.left();
+  JsonWriter w(response.body);
+  w.Object();
+  w.Key("status").String("unavailable");
+  w.Key("reason").String("loading");
+  w.Key("loading").Object();
+  w.Key("percent").Double(Rounded(loading.percent()));
+  w.Key("done_bytes").Int(loading.done_bytes);
+  w.Key("total_bytes").Int(loading.total_bytes);
+  w.Key("gb_per_s").Double(std::round(loading.bytes_per_s() / 1e7) / 100);
+  w.Key("elapsed_s").Double(Rounded(loading.elapsed.seconds()));
+  w.Key("eta_s");
+  left ? w.Double(Rounded(left->seconds())) : w.Null();
+  w.Key("file").String(loading.file);
+  w.EndObject();
+  w.EndObject();
+  return response;
+}
+
+// Whether new requests are taken, or why not.
+Response Ready(const Net& net) {
+  if (net.draining) return State(false, "draining");
+  const wire::LoadReport load = net.parts.service.Load();
+  if (load.loading) return Loading(*load.loading);
+  return State(net.EngineAlive(), kNoSteps);
+}
+
 Response Requests(const Net& net) {
   Response response;
   JsonWriter w(response.body);
@@ -132,10 +171,9 @@ Response HandleOperation(Net& net, const RouteMatch& match, std::string_view req
     case Handler::kModel:
       return Model(net, match.rest, request_id);
     case Handler::kHealth:
-      return State(net.EngineAlive(), "the engine has work and does not step");
+      return State(net.EngineAlive(), kNoSteps);
     case Handler::kReady:
-      if (net.draining) return State(false, "draining");
-      return State(net.EngineAlive(), "the engine has work and does not step");
+      return Ready(net);
     case Handler::kMetrics: {
       Response response;
       response.content_type = "text/plain; version=0.0.4; charset=utf-8";

@@ -66,7 +66,8 @@ class HandService final : public wire::TokenService {
   }
 
   wire::LoadReport Load() const override {
-    return {.n_running = 1, .last_step = stuck_ ? Time{} : Time::Max()};
+    MutexLock lock(mu_);
+    return {.n_running = 1, .last_step = stuck_ ? Time{} : Time::Max(), .loading = loading_};
   }
 
   // Waits for the next submitted request and plays `text` to its end.
@@ -102,6 +103,10 @@ class HandService final : public wire::TokenService {
 
   void set_refuse(Status status) { refuse_ = std::move(status); }
   void set_stuck(bool stuck) { stuck_ = stuck; }
+  void set_loading(std::optional<wire::LoadProgress> loading) {
+    MutexLock lock(mu_);
+    loading_ = std::move(loading);
+  }
   void set_ignores_cancel(bool ignores) { ignores_cancel_ = ignores; }
 
  private:
@@ -112,10 +117,11 @@ class HandService final : public wire::TokenService {
   Status refuse_;
   std::atomic<bool> stuck_{false};
   std::atomic<bool> ignores_cancel_{false};
-  Mutex mu_;
+  mutable Mutex mu_;
   CondVar changed_;
   std::deque<Open> open_ SLUICE_GUARDED_BY(mu_);
   int n_cancelled_ SLUICE_GUARDED_BY(mu_) = 0;
+  std::optional<wire::LoadProgress> loading_ SLUICE_GUARDED_BY(mu_);
 };
 
 // A server on free ports with its net thread.
@@ -194,6 +200,29 @@ std::string ChatRequest(bool stream, std::string_view more = "") {
   return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
          "Content-Type: application/json\r\nContent-Length: " +
          std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+TEST(Server, AServiceThatLoadsIsAliveAndSaysHowFarItIsUntilItIsReady) {
+  Running running;
+  const int port = running.server->port();
+  running.service.set_loading(wire::LoadProgress{.done_bytes = 3'000'000'000,
+                                                 .total_bytes = 8'000'000'000,
+                                                 .elapsed = Duration::Seconds(2),
+                                                 .file = "model-00003.safetensors"});
+  const std::string answer = Get(port, "/ready");
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 503"));
+  EXPECT_TRUE(answer.ends_with(
+      R"({"status":"unavailable","reason":"loading","loading":{"percent":37.5,)"
+      R"("done_bytes":3000000000,"total_bytes":8000000000,"gb_per_s":1.5,"elapsed_s":2.0,)"
+      R"("eta_s":3.3,"file":"model-00003.safetensors"}})"))
+      << answer;
+  EXPECT_TRUE(Get(port, "/health").starts_with("HTTP/1.1 200"));
+
+  // Before the first byte nobody knows how long it takes.
+  running.service.set_loading(wire::LoadProgress{.total_bytes = 8'000'000'000});
+  EXPECT_NE(Get(port, "/ready").find(R"("eta_s":null)"), std::string::npos);
+  running.service.set_loading(std::nullopt);
+  EXPECT_TRUE(Get(port, "/ready").starts_with("HTTP/1.1 200"));
 }
 
 TEST(Server, AWedgedEngineIsUnhealthyAndNotReady) {

@@ -146,7 +146,7 @@ TEST_F(ScriptedServiceLifeTest, AnUnreadSequencePausesAndGoesOnWhereItWas) {
   int n_steps = 0;
   for (; next <= At(0); ++n_steps) next = service->Step(At(0));
   EXPECT_EQ(n_steps, static_cast<int>(kQueuedEvents) + 1);
-  EXPECT_EQ(next, At(0) + ScriptedService::kHeartbeat) << "it must not spin";
+  EXPECT_EQ(next, At(0) + RequestDesk::kHeartbeat) << "it must not spin";
   n_bells = 0;
   client.Drain();
   EXPECT_EQ(client.events.size(), kQueuedEvents);

@@ -99,12 +99,16 @@ class Server:
     after.
     """
 
-    def __init__(self, script=(), options=(), env=None, expect_exit=0, ports=True, wait=True):
+    def __init__(
+        self, script=(), options=(), env=None, expect_exit=0, ports=True, wait=True, model=None
+    ):
         self.directory = tempfile.TemporaryDirectory(prefix="sluice-test-")
         self.folder = Path(self.directory.name)
         script_file = self.folder / "script.jsonl"
         script_file.write_text(script_text(script), encoding="utf-8", errors="surrogateescape")
-        self.arguments = ["serve", "--script", str(script_file)]
+        # A model's folder instead of the script.
+        what = ["--script", str(script_file)] if model is None else [str(model)]
+        self.arguments = ["serve", *what]
         if ports:
             self.arguments += ["--port", "0", "--admin-port", "0"]
         self.arguments += [str(x) for x in options]

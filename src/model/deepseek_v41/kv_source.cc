@@ -40,34 +40,29 @@ int64_t Step::CompressPairs(int32_t layer, const CompressorWeights& weights) {
   LinearF32(s_.u.data(), weights.wkv, n_rows_, s_.value.data());
   LinearF32(s_.u.data(), weights.wgate, n_rows_, s_.gate.data());
   const int64_t n = GatherPairs(layer);
+  if (n > 0) {
+    ops::compress_pair::Run(
+        {.pairs = s_.pairs.data(), .n_pairs = n, .n_columns = c_.head_dim, .out = s_.latent.data()},
+        stream_);
+  }
+  // Not before the pairs were read: the first of them may wait where a later row of this step goes.
+  KeepOpen(layer);
   if (n == 0) return 0;
-  ops::compress_pair::Run(
-      {.pairs = s_.pairs.data(), .n_pairs = n, .n_columns = c_.head_dim, .out = s_.latent.data()},
-      stream_);
   Norm(s_.latent.data(), weights.norm, n, c_.head_dim);
   return n;
 }
 
-// Pairs that this step completes. Even positions, replayed ones included, are kept for the odd one
-// that may come in a later step; a pair that straddles a prefix hit is written with its second
-// token (spec model.md §4.4, "An odd hit").
+// Pairs that this step completes; one that straddles a prefix hit is written with its second token
+// (spec model.md §4.4, "An odd hit").
 int64_t Step::GatherPairs(int32_t layer) {
   const auto d = static_cast<size_t>(c_.head_dim);
-  const int32_t open = state_.open[static_cast<size_t>(layer)];
   int64_t n = 0;
   for (int64_t row = 0; row < n_rows_; ++row) {
-    const SeqView& seq = SeqOf(row);
     const int32_t pos = s_.position[static_cast<size_t>(row)];
+    if (pos % 2 == 0 || (RowOf(row).flags & kReplay) != 0) continue;
     const float* value = s_.value.data() + row * c_.head_dim;
     const float* gate = s_.gate.data() + row * c_.head_dim;
-    auto* waiting = reinterpret_cast<float*>(workspace_.memory.Slot(open, seq.slot).data()) +
-                    int64_t{pos / 2 % OpenRows(c_)} * 2 * c_.head_dim;
-    if (pos % 2 == 0) {
-      std::memcpy(waiting, value, d * sizeof(float));
-      std::memcpy(waiting + d, gate, d * sizeof(float));
-      continue;
-    }
-    if ((RowOf(row).flags & kReplay) != 0) continue;
+    const float* waiting = OpenRow(layer, row);
     const bool first_is_here =
         row > s_.first[static_cast<size_t>(s_.seq[static_cast<size_t>(row)])];
     s_.pairs[static_cast<size_t>(n)] = {.value = {first_is_here ? value - d : waiting, value},
@@ -77,6 +72,25 @@ int64_t Step::GatherPairs(int32_t layer) {
     ++n;
   }
   return n;
+}
+
+// Even positions, replayed ones included, are kept for the odd one that may come in a later step.
+void Step::KeepOpen(int32_t layer) {
+  const auto d = static_cast<size_t>(c_.head_dim);
+  for (int64_t row = 0; row < n_rows_; ++row) {
+    if (s_.position[static_cast<size_t>(row)] % 2 != 0) continue;
+    float* waiting = OpenRow(layer, row);
+    std::memcpy(waiting, s_.value.data() + row * c_.head_dim, d * sizeof(float));
+    std::memcpy(waiting + d, s_.gate.data() + row * c_.head_dim, d * sizeof(float));
+  }
+}
+
+// Where value and gate of the pair's first token wait.
+float* Step::OpenRow(int32_t layer, int64_t row) const {
+  const int32_t open = state_.open[static_cast<size_t>(layer)];
+  const int32_t pair = s_.position[static_cast<size_t>(row)] / 2;
+  return reinterpret_cast<float*>(workspace_.memory.Slot(open, SeqOf(row).slot).data()) +
+         int64_t{pair % OpenRows(c_)} * 2 * c_.head_dim;
 }
 
 // latent [n, d] -> stored entries and index keys. Both are turned by the entry's position with the

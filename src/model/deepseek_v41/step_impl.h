@@ -145,6 +145,8 @@ class Step {
   int64_t CompressSingles(const CompressorWeights& weights);
   int64_t CompressPairs(int32_t layer, const CompressorWeights& weights);
   int64_t GatherPairs(int32_t layer);
+  void KeepOpen(int32_t layer);
+  float* OpenRow(int32_t layer, int64_t row) const;
   void StoreEntries(int32_t layer, const CompressorWeights& weights, int64_t n_entries);
   // engram.cc
   void HashAll(int32_t layer);

@@ -1,0 +1,41 @@
+// EngineThread: the thread of one token service: steps it when it is due and when its bell rings.
+// While a model loads it says how far that is; if that fails it stops the server.
+//
+// Owned by the main thread; failure() is for any.
+
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <variant>
+
+#include "base/status.h"
+#include "engine/engine.h"
+#include "env/clock.h"
+#include "env/posix/event_bell.h"
+#include "serve/server.h"
+#include "wire/scripted_service.h"
+
+namespace sluice::app {
+
+class EngineThread {
+ public:
+  using Service = std::variant<wire::ScriptedService, engine::Engine>;
+
+  // All outlive the thread.
+  EngineThread(Service& service, EventBell& bell, const Clock& clock, serve::Server& server);
+  EngineThread(const EngineThread&) = delete;
+  // Every request ends with a terminal event before the thread does.
+  ~EngineThread();
+
+  // OK unless the model could not be loaded.
+  Status failure() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+wire::TokenService& AsTokenService(EngineThread::Service& service);
+
+}  // namespace sluice::app

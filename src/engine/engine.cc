@@ -1,0 +1,221 @@
+// hop 4 of 10: after Submit, before Plan.
+// hop 9 of 10: after Sample, before Encode.
+
+#include "engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/rng.h"
+
+namespace sluice::engine {
+namespace {
+
+// What a client is told to wait while a model loads. Its time is an estimate, so nobody is sent
+// away for an hour, and nobody comes back at once.
+constexpr Duration kLeastRetry = Duration::Seconds(1);
+constexpr Duration kLongestRetry = Duration::Seconds(60);
+
+// Purpose of the random numbers that become seeds of requests.
+constexpr uint64_t kRequestSeed = uint64_t{1} << 40;
+
+Status Sick() { return {ErrorCode::kInternal, "the model computed a value that is not finite"}; }
+
+}  // namespace
+
+Engine::Engine(const Params& params)
+    : params_(params),
+      desk_({.n_running_max = params.max_running,
+             .n_waiting_max = params.max_waiting,
+             .bell = params.bell}),
+      sequences_(static_cast<size_t>(params.max_running)) {
+  SLUICE_CHECK(params.n_prompt_rows >= 1);
+}
+
+Engine::Engine(const Params& params, model::Loader loader) : Engine(params) {
+  total_bytes_.store(loader.progress().total_bytes);
+  loader_.emplace(std::move(loader));
+}
+
+Engine::Engine(const Params& params, model::LoadedModel loaded) : Engine(params) {
+  Open(std::move(loaded));
+}
+
+Time Engine::Step(Time now) {
+  if (state_.load(std::memory_order_relaxed) == State::kLoading) {
+    LoadPiece(now);
+    return now;
+  }
+  desk_.BeginStep(now);
+  Admit();
+  const StepPlan plan = PlanStep();
+  if (!plan.parts.empty()) Commit(plan, executor_->Run(plan));
+  return desk_.EndStep(now);
+}
+
+Status Engine::Submit(wire::GenerateRequest request, wire::EventQueue& out) {
+  if (state_.load(std::memory_order_acquire) != State::kServing) return RefuseUnloaded();
+  SLUICE_TRY(Check(request));
+  return desk_.Submit(std::move(request), out);
+}
+
+// The engine's own limits; what a field may hold was checked where it was read.
+Status Engine::Check(const wire::GenerateRequest& request) const {
+  const int32_t n_vocab = executor_->info().n_vocab;
+  const auto is_token = [n_vocab](TokenId id) { return id.value >= 0 && id.value < n_vocab; };
+  const std::vector<TokenId>& prompt = *request.prompt;
+  if (prompt.empty()) return Status::Invalid("the prompt is empty; it needs at least one token");
+  if (std::ssize(prompt) > params_.n_context) {
+    return {ErrorCode::kContextLength, fmt::format("prompt is too long: {} tokens > {} maximum",
+                                                   prompt.size(), params_.n_context)};
+  }
+  const auto bad = std::find_if_not(prompt.begin(), prompt.end(), is_token);
+  if (bad != prompt.end()) {
+    return Status::Invalid(fmt::format("token {} of the prompt is {}; this model has {} tokens",
+                                       bad - prompt.begin(), bad->value, n_vocab));
+  }
+  for (const wire::LogitBias& bias : request.sampling.logit_bias) {
+    if (is_token(bias.token)) continue;
+    return Status::InvalidField(
+        "logit_bias", fmt::format("logit_bias: this model has no token {}", bias.token.value));
+  }
+  return Status::Ok();
+}
+
+wire::LoadReport Engine::Load() const {
+  wire::LoadReport report = desk_.Load();
+  if (state_.load(std::memory_order_acquire) == State::kServing) return report;
+  const std::string* file = file_.load(std::memory_order_acquire);
+  report.loading = wire::LoadProgress{.done_bytes = loaded_bytes_.load(std::memory_order_relaxed),
+                                      .total_bytes = total_bytes_.load(std::memory_order_relaxed),
+                                      .elapsed = {loading_ns_.load(std::memory_order_relaxed)},
+                                      .file = file != nullptr ? *file : std::string()};
+  return report;
+}
+
+Status Engine::RefuseUnloaded() const {
+  // Nothing: it has been loaded in between.
+  const wire::LoadProgress loading = Load().loading.value_or(wire::LoadProgress());
+  Status status(ErrorCode::kOverloaded,
+                fmt::format("the model is being loaded: {:.0f} % are done", loading.percent()));
+  status.set_retry_after(
+      std::clamp(loading.left().value_or(kLongestRetry), kLeastRetry, kLongestRetry));
+  return status;
+}
+
+void Engine::LoadPiece(Time now) {
+  if (!loading_since_) loading_since_ = now;
+  loading_ns_.store((now - *loading_since_).ns, std::memory_order_relaxed);
+  if (loader_->done()) return Open(loader_->Take());
+  if (Status status = loader_->Step(); !status.ok()) return FailLoading(std::move(status));
+  const model::Loader::Progress progress = loader_->progress();
+  loaded_bytes_.store(progress.done_bytes, std::memory_order_relaxed);
+  if (files_.empty() || files_.back() != progress.file) {
+    file_.store(&files_.emplace_back(progress.file), std::memory_order_release);
+  }
+}
+
+void Engine::Open(model::LoadedModel loaded) {
+  loader_.reset();
+  Result<std::unique_ptr<Executor>> opened =
+      Executor::Open({.n_slots = params_.max_running,
+                      .n_context = params_.n_context,
+                      .n_rows = params_.max_running + params_.n_prompt_rows,
+                      .n_threads = params_.n_threads,
+                      .arithmetic = params_.arithmetic},
+                     std::move(loaded));
+  if (!opened) return FailLoading(std::move(opened.error()));
+  executor_ = std::move(*opened);
+  state_.store(State::kServing, std::memory_order_release);
+}
+
+void Engine::FailLoading(Status status) {
+  failure_ = std::move(status);
+  state_.store(State::kFailed, std::memory_order_release);
+}
+
+bool Engine::Sequence::in_prompt() const { return n_run < std::ssize(*seat->request().prompt); }
+
+std::span<const TokenId> Engine::Sequence::pending() const {
+  if (!in_prompt()) return {&drawn, 1};
+  return std::span(*seat->request().prompt).subspan(static_cast<size_t>(n_run));
+}
+
+void Engine::Admit() {
+  while (Seat* seat = desk_.FirstInLine()) {
+    desk_.Begin(*seat);
+    const wire::GenerateRequest& request = seat->request();
+    const wire::SamplingParams& sampling = request.sampling;
+    const uint64_t seed = sampling.seed.value_or(
+        RandomBits({.seed = params_.seed, .position = request.id.value, .stream = kRequestSeed}));
+    // The last token that is generated does not go through the model.
+    const auto n_room = params_.n_context - static_cast<int32_t>(request.prompt->size()) + 1;
+    executor_->Clear(seat->slot());
+    sequences_[static_cast<size_t>(seat->slot())] = {
+        .seat = seat,
+        .n_max = std::min(request.n_max, n_room),
+        .sample = {.temperature = sampling.temperature, .top_p = sampling.top_p, .seed = seed}};
+  }
+}
+
+StepPlan Engine::PlanStep() {
+  pending_.clear();
+  for (auto at = desk_.ready().begin(); at != desk_.ready().end();) {
+    Seat& seat = **at++;  // pausing moves it to another list
+    const Sequence& seq = sequences_[static_cast<size_t>(seat.slot())];
+    if (!seq.in_prompt() && desk_.PauseIfFull(seat)) continue;
+    pending_.push_back(
+        {.slot = seat.slot(), .tokens = seq.pending(), .is_prompt = seq.in_prompt()});
+  }
+  return Plan(pending_, params_.max_running + params_.n_prompt_rows);
+}
+
+void Engine::Commit(const StepPlan& plan, std::span<float> logits) {
+  const auto n_vocab = static_cast<size_t>(executor_->info().n_vocab);
+  for (const StepPlan::Part& part : plan.parts) {
+    Sequence& seq = sequences_[static_cast<size_t>(part.slot)];
+    seq.n_run += static_cast<int32_t>(part.tokens.size());
+    if (!part.draws) continue;
+    Commit(seq, logits.first(n_vocab));
+    logits = logits.subspan(n_vocab);
+  }
+}
+
+// Ends, like the end token and stop ids, are neither sent nor counted; the last token of the limit
+// is both.
+void Engine::Commit(Sequence& seq, std::span<float> logits) {
+  Seat& seat = *seq.seat;
+  const wire::GenerateRequest& request = seat.request();
+  if (!IsFinite(logits)) return desk_.Fail(seat, Sick());
+  const TokenId token = Draw(seq, logits);
+  if (token == executor_->info().eos) return desk_.End(seat, {}, wire::FinishReason::kEnd);
+  if (std::count(request.stop_ids.begin(), request.stop_ids.end(), token) > 0) {
+    return desk_.End(seat, {}, wire::FinishReason::kStopId);
+  }
+  wire::TokenEvent event;
+  event.tokens.push_back(token);
+  if (request.sampling.logprobs) {
+    event.logprobs.push_back(LogprobOf(logits, token, request.sampling.n_top_logprobs));
+  }
+  if (seat.n_sent() + 1 == seq.n_max) {
+    return desk_.End(seat, std::move(event), wire::FinishReason::kLength);
+  }
+  seq.drawn = token;
+  if (HasPenalties(request.sampling)) Count(token, seq.generated);
+  desk_.Send(seat, std::move(event));
+}
+
+TokenId Engine::Draw(Sequence& seq, std::span<const float> logits) {
+  const wire::SamplingParams& sampling = seq.seat->request().sampling;
+  if (Adjusts(sampling)) {
+    adjusted_.assign(logits.begin(), logits.end());
+    Adjust(sampling, seq.generated, adjusted_);
+    logits = adjusted_;
+  }
+  return sampler_.Sample(logits, seq.sample, seq.n_run);
+}
+
+}  // namespace sluice::engine

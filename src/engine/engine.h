@@ -1,0 +1,127 @@
+// Engine: a TokenService that runs a model. First it loads one, then it generates for many requests
+// at once: a step takes one row of every sequence that has drawn a token and fills the rest with
+// pieces of prompts, in the order of arrival.
+//
+// Submit, Cancel and Load may be called from any thread and never block. Everything else belongs to
+// the engine thread, which calls Step when the time it answered has come and when the bell rings.
+// Passive: it has no clock and sleeps nowhere. Must outlive the consumers' use of the queues given
+// to Submit.
+//
+// 1. What the desk promises: exactly one terminal event each, a full queue stops its own request
+//    only, bounded.
+// 2. The tokens of a request depend on prompt, parameters and seed alone, not on what else runs,
+//    how its prompt was cut or how many threads compute.
+// 3. No step is in flight between two Steps: a slot is free the moment its request has ended.
+// 4. A request that is refused or fails touches no other.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bell.h"
+#include "engine/executor.h"
+#include "engine/sampling/logits.h"
+#include "engine/sampling/sampler.h"
+#include "model/loader.h"
+#include "wire/request_desk.h"
+#include "wire/token_service.h"
+
+namespace sluice::engine {
+
+class Engine final : public wire::TokenService {
+ public:
+  struct Params {
+    int32_t max_running = 1;    // sequences that run at the same time
+    int32_t max_waiting = 0;    // requests that wait for a slot
+    int32_t n_context = 0;      // tokens of one sequence, prompt and output
+    int32_t n_prompt_rows = 0;  // of one step, at least, besides one for each running sequence
+    int32_t n_threads = 1;
+    Arithmetic arithmetic = Arithmetic::kFloat32;
+    uint64_t seed = 0;  // of the seeds of requests that bring none; nobody should know it
+    Bell bell;          // rung by any thread when Step has something new to see
+  };
+  // Destroyed while no other thread calls in; ends what is left like CancelAll.
+  Engine(const Params& params, model::Loader loader);
+  // Without loading anything.
+  Engine(const Params& params, model::LoadedModel loaded);
+
+  // kOverloaded while the model is not loaded, with the time that loading will still take;
+  // kContextLength, kInvalidArgument for what the model cannot run. ids are unique, not 0 and below
+  // 2^63; n_max is at least 1.
+  Status Submit(wire::GenerateRequest request, wire::EventQueue& out) override;
+  void Cancel(RequestId id) override { desk_.Cancel(id); }
+  wire::LoadReport Load() const override;
+
+  // Reads a piece of the model, or does one step of the batch. Returns when it wants to be called
+  // next; see RequestDesk::EndStep.
+  Time Step(Time now);
+
+  // Why the model could not be loaded; then every request is refused, for good.
+  const Status& failure() const { return failure_; }
+
+  // See RequestDesk.
+  void CancelAll() { desk_.CancelAll(); }
+  bool idle() const { return desk_.idle(); }
+
+ private:
+  using Seat = wire::RequestDesk::Seat;
+  enum class State : uint8_t { kLoading, kServing, kFailed };
+
+  // What runs in a slot.
+  struct Sequence {
+    Seat* seat = nullptr;
+    int32_t n_run = 0;  // tokens that went through the model
+    TokenId drawn;      // last; did not go through yet
+    int32_t n_max = 0;  // tokens to generate: what was asked for, or what the context has room for
+    SampleParams sample;
+    std::vector<TokenCount> generated;  // with penalties only
+
+    bool in_prompt() const;
+    std::span<const TokenId> pending() const;
+  };
+
+  explicit Engine(const Params& params);
+  void LoadPiece(Time now);
+  void Open(model::LoadedModel loaded);
+  void FailLoading(Status status);
+  Status RefuseUnloaded() const;
+  Status Check(const wire::GenerateRequest& request) const;
+
+  void Admit();
+  StepPlan PlanStep();
+  void Commit(const StepPlan& plan, std::span<float> logits);
+  void Commit(Sequence& seq, std::span<float> logits);
+  TokenId Draw(Sequence& seq, std::span<const float> logits);
+
+  // Constant after construction.
+  const Params params_;
+
+  // Self-synchronised. Before kServing nobody but the engine thread looks at executor_; from then
+  // on what other threads read of it is constant.
+  wire::RequestDesk desk_;
+  std::atomic<State> state_{State::kLoading};
+  std::atomic<int64_t> loaded_bytes_{0};
+  std::atomic<int64_t> total_bytes_{0};
+  std::atomic<int64_t> loading_ns_{0};
+  std::atomic<const std::string*> file_{nullptr};  // being read; one of files_
+
+  // Owned by the engine thread.
+  std::optional<model::Loader> loader_;
+  std::optional<Time> loading_since_;
+  std::deque<std::string> files_;  // names stay where they are
+  Status failure_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<Sequence> sequences_;  // by slot
+  Sampler sampler_;
+  std::vector<Pending> pending_;  // scratch of PlanStep
+  std::vector<float> adjusted_;   // scratch of Draw
+};
+
+}  // namespace sluice::engine

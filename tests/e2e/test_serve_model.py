@@ -1,0 +1,151 @@
+"""`sluice serve MODEL`: answers of a model over HTTP, and folders that cannot be served."""
+
+import json
+import shutil
+import struct
+import threading
+
+import pytest
+
+from harness.raw_http import chat_request, once, request_bytes
+from harness.server import REPOSITORY, Server, run_cli, wait_until
+
+TINY = REPOSITORY / "tests/golden/tiny-a"
+OFF = {"thinking": {"type": "disabled"}}
+# Fewer at once than ask, prompts in pieces; one thread, because many tests share the machine.
+OPTIONS = ["--max-running", "3", "--prefill-chunk", "5", "--threads", "1"]
+
+
+def ready(server):
+    return once(server.port, request_bytes("GET", "/ready")).status == 200
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(model=TINY, options=OPTIONS) as running:
+        wait_until(lambda: ready(running), 30, "the model")
+        yield running
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A copy of the model that a test may spoil."""
+    copy = tmp_path / "model"
+    shutil.copytree(TINY, copy)
+    return copy
+
+
+def generated(tmp_path, prompt, n):
+    """The bytes that the model says after a prompt without a server; one token is one byte, and
+    tokens that are none are no text.
+    """
+    tokens = tmp_path / "tokens.json"
+    tokens.write_text(json.dumps(list(prompt.encode())))
+    options = ["--tokens", str(tokens), "--max-tokens", str(n), "--threads", "1"]
+    done = run_cli("generate", str(TINY), *options)
+    assert done.returncode == 0, done.stderr
+    ids = json.loads(done.stdout)
+    return bytes(i for i in ids if i < 256).decode(errors="replace"), len(ids)
+
+
+def answer(server, prompt, n, **more):
+    request = chat_request(prompt, max_tokens=n, temperature=0, **OFF, **more)
+    response = once(server.port, request)
+    assert response.status == 200, response.body
+    return json.loads(response.body)
+
+
+def test_answers_are_those_of_the_model_whoever_else_asks(server, tmp_path):
+    prompts = ["Hello", "a", "A prompt that is longer than one piece of it. " * 2, "7"]
+    wanted = [generated(tmp_path, prompt, 12) for prompt in prompts]
+    got = [None] * len(prompts)
+
+    def ask(i):
+        got[i] = answer(server, prompts[i], 12)
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(prompts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for (text, n_tokens), body, prompt in zip(wanted, got, prompts):
+        assert body["choices"][0]["message"]["content"] == text
+        assert body["usage"]["completion_tokens"] == n_tokens
+        assert body["usage"]["prompt_tokens"] == len(prompt)
+        assert body["choices"][0]["finish_reason"] == "length"
+
+
+def test_choices_of_one_seed_differ_and_come_again(server):
+    def texts():
+        request = chat_request("x", n=3, seed=5, max_tokens=8, logprobs=True, **OFF)
+        body = json.loads(once(server.port, request).body)
+        return [choice["logprobs"]["content"] for choice in body["choices"]]
+
+    first = texts()
+    assert first[0] != first[1] != first[2]
+    assert texts() == first
+
+
+def test_the_context_is_that_of_the_model(server):
+    models = json.loads(once(server.port, request_bytes("GET", "/v1/models")).body)
+    config = json.loads((TINY / "config.json").read_text())
+    n_context = config["text_config"]["max_position_embeddings"]
+    assert models["data"][0]["context_length"] == n_context
+    assert f"{n_context} tokens" in server.stdout()
+    response = once(server.port, chat_request("x" * (n_context + 1)))
+    assert response.status == 400 and b"context" in response.body
+
+
+def test_a_prompt_needs_a_token(server):
+    response = once(server.port, chat_request("", **OFF))
+    assert response.status == 400 and b"empty" in response.body
+
+
+def test_a_value_that_is_refused_ends_the_server_with_its_place(folder):
+    file = folder / "model.safetensors"
+    with open(file, "r+b") as f:
+        n_header = struct.unpack("<Q", f.read(8))[0]
+        begin = json.loads(f.read(n_header))["norm.weight"]["data_offsets"][0]
+        f.seek(8 + n_header + begin)
+        f.write(b"\x80\x7f")  # an infinity
+    with Server(model=folder, wait=False, expect_exit=1) as server:
+        assert server.wait() == 1
+        assert "listening on" in server.stdout()
+        assert "norm.weight" in server.stderr() and "model.safetensors" in server.stderr()
+
+
+def test_a_folder_that_is_no_model_ends_before_the_port_opens(folder, tmp_path):
+    def refused(*words, options=()):
+        done = run_cli("serve", str(folder), "--port", "0", "--admin-port", "0", *options)
+        assert done.returncode == 1 and "listening" not in done.stdout, done
+        assert all(word in done.stderr for word in words), done.stderr
+
+    config = json.loads((folder / "config.json").read_text())
+
+    def write(**changes):
+        text_config = config["text_config"] | changes
+        (folder / "config.json").write_text(json.dumps(config | {"text_config": text_config}))
+
+    # Another context needs no other weights.
+    write(max_position_embeddings=1_048_576)
+    refused("--max-running", "--context", "GB available", options=["--max-running", "65536"])
+    write(vocab_size=config["text_config"]["vocab_size"] * 2)
+    refused("embed.weight")
+    (folder / "config.json").unlink()
+    refused("config.json")
+
+
+def test_one_of_model_and_script_is_wanted(tmp_path):
+    script = tmp_path / "script.jsonl"
+    script.write_text('"hi"\n')
+    for arguments in ([], [str(TINY), "--script", str(script)], ["--model", str(TINY), str(TINY)]):
+        done = run_cli("serve", *arguments, "--port", "0", "--admin-port", "0")
+        assert done.returncode == 2, done
+
+
+def test_the_folder_may_stand_in_the_config_file(tmp_path):
+    config = tmp_path / "sluice.toml"
+    config.write_text(f'model = "{TINY}"\nmax-running = 2\nport = 0\nadmin-port = 0\n')
+    arguments = ["--config", str(config)]
+    done = run_cli("serve", *arguments, "--print-config")
+    assert f'model = "{TINY}"' in done.stdout
