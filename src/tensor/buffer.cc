@@ -1,7 +1,7 @@
 #include "tensor/buffer.h"
 
 #include <cstdlib>
-#include <cstring>
+#include <cstdint>
 #include <utility>
 
 #include "base/check.h"
@@ -18,18 +18,25 @@ int64_t RoundUp(int64_t n_bytes) {
 Buffer::Buffer(int64_t n_bytes) : n_bytes_(n_bytes) {
   SLUICE_CHECK(n_bytes >= 0);
   if (n_bytes == 0) return;
-  const size_t room = static_cast<size_t>(RoundUp(n_bytes));
-  data_ = static_cast<std::byte*>(std::aligned_alloc(kBufferAlignment, room));
-  SLUICE_CHECK(data_ != nullptr);
-  std::memset(data_, 0, room);
+  // Not aligned_alloc and a memset: large memory comes from the system as zeros, page by page when
+  // it is first used.
+  const auto room = static_cast<size_t>(RoundUp(n_bytes) + kBufferAlignment);
+  allocated_ = std::calloc(room, 1);
+  SLUICE_CHECK(allocated_ != nullptr);
+  const auto address = reinterpret_cast<uintptr_t>(allocated_);
+  data_ = reinterpret_cast<std::byte*>((address + kBufferAlignment - 1) / kBufferAlignment *
+                                       kBufferAlignment);
 }
 
-Buffer::~Buffer() { std::free(data_); }
+Buffer::~Buffer() { std::free(allocated_); }
 
 Buffer::Buffer(Buffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), n_bytes_(std::exchange(other.n_bytes_, 0)) {}
+    : allocated_(std::exchange(other.allocated_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      n_bytes_(std::exchange(other.n_bytes_, 0)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(allocated_, other.allocated_);
   std::swap(data_, other.data_);
   std::swap(n_bytes_, other.n_bytes_);
   return *this;

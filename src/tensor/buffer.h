@@ -26,7 +26,8 @@ class Buffer {
   int64_t size() const { return n_bytes_; }
 
  private:
-  std::byte* data_ = nullptr;
+  void* allocated_ = nullptr;
+  std::byte* data_ = nullptr;  // aligned within it
   int64_t n_bytes_ = 0;
 };
 
