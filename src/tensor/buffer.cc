@@ -1,7 +1,9 @@
 #include "tensor/buffer.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
-#include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -9,34 +11,45 @@
 namespace sluice {
 namespace {
 
+// Below, sanitizers watch the ends of what the allocator gives.
+constexpr int64_t kMappedBytes = 64 << 20;
+
 int64_t RoundUp(int64_t n_bytes) {
   return (n_bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
 }  // namespace
 
+// Large memory comes from the system as zeros, page by page when it is first used; an allocator
+// would write the zeros, gigabytes of them.
 Buffer::Buffer(int64_t n_bytes) : n_bytes_(n_bytes) {
   SLUICE_CHECK(n_bytes >= 0);
   if (n_bytes == 0) return;
-  // Not aligned_alloc and a memset: large memory comes from the system as zeros, page by page when
-  // it is first used.
-  const auto room = static_cast<size_t>(RoundUp(n_bytes) + kBufferAlignment);
-  allocated_ = std::calloc(room, 1);
-  SLUICE_CHECK(allocated_ != nullptr);
-  const auto address = reinterpret_cast<uintptr_t>(allocated_);
-  data_ = reinterpret_cast<std::byte*>((address + kBufferAlignment - 1) / kBufferAlignment *
-                                       kBufferAlignment);
+  const auto room = static_cast<size_t>(RoundUp(n_bytes));
+  if (n_bytes >= kMappedBytes) {
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* mapped = mmap(nullptr, room, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+    SLUICE_CHECK(mapped != MAP_FAILED);
+    data_ = static_cast<std::byte*>(mapped);
+    return;
+  }
+  data_ = static_cast<std::byte*>(std::aligned_alloc(kBufferAlignment, room));
+  SLUICE_CHECK(data_ != nullptr);
+  std::memset(data_, 0, room);
 }
 
-Buffer::~Buffer() { std::free(allocated_); }
+Buffer::~Buffer() {
+  if (n_bytes_ < kMappedBytes) {
+    std::free(data_);
+  } else {
+    SLUICE_CHECK(munmap(data_, static_cast<size_t>(RoundUp(n_bytes_))) == 0);
+  }
+}
 
 Buffer::Buffer(Buffer&& other) noexcept
-    : allocated_(std::exchange(other.allocated_, nullptr)),
-      data_(std::exchange(other.data_, nullptr)),
-      n_bytes_(std::exchange(other.n_bytes_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)), n_bytes_(std::exchange(other.n_bytes_, 0)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
-  std::swap(allocated_, other.allocated_);
   std::swap(data_, other.data_);
   std::swap(n_bytes_, other.n_bytes_);
   return *this;

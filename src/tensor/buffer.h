@@ -26,8 +26,7 @@ class Buffer {
   int64_t size() const { return n_bytes_; }
 
  private:
-  void* allocated_ = nullptr;
-  std::byte* data_ = nullptr;  // aligned within it
+  std::byte* data_ = nullptr;
   int64_t n_bytes_ = 0;
 };
 
