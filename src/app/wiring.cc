@@ -5,9 +5,11 @@
 #include <thread>
 #include <utility>
 
+#include "app/cut_tokenizer.h"
 #include "base/limits.h"
 #include "base/work_pool.h"
 #include "cluster/router.h"
+#include "codec/format/deepseek_v41/format.h"
 #include "codec/script_book.h"
 #include "env/posix/event_bell.h"
 #include "wire/scripted_service.h"
@@ -54,12 +56,31 @@ Result<codec::ScriptBook> ReadScript(FileSystem& files,
   return book;
 }
 
+// Of tokenizer.json; of the small one that is built in without a path.
+Result<std::unique_ptr<const codec::deepseek_v41::Format>> ReadFormat(FileSystem& files,
+                                                                      const std::string& path) {
+  std::string text;
+  if (!path.empty()) {
+    SLUICE_TRY(text, files.ReadWhole(path, limits::kMaxTokenMapBytes));
+  }
+  Result<token::Vocabulary> vocabulary =
+      token::Vocabulary::Parse(path.empty() ? kCutTokenizer : text);
+  if (!vocabulary) return std::move(vocabulary.error().AddContext(path));
+  auto format = codec::deepseek_v41::Format::Make(std::move(*vocabulary));
+  if (!format) format.error().AddContext(path);
+  return format;
+}
+
 }  // namespace
 
 // In the order of building; each may use those above it.
 struct Wiring::Parts {
-  Parts(const AppOptions& options, codec::ModelCard card, codec::ScriptBook book)
+  Parts(const AppOptions& options,
+        codec::ModelCard card,
+        std::unique_ptr<const codec::deepseek_v41::Format> model_format,
+        codec::ScriptBook book)
       : model(std::move(card)),
+        format(std::move(model_format)),
         script(std::move(book)),
         service({.max_running = options.max_running,
                  .max_waiting = options.serve.max_requests,
@@ -69,6 +90,7 @@ struct Wiring::Parts {
         prep_large(options.n_prep_threads, options.serve.max_requests) {}
 
   const codec::ModelCard model;
+  const std::unique_ptr<const codec::deepseek_v41::Format> format;
   codec::ScriptBook script;
   EventBell bell;
   wire::ScriptedService service;
@@ -85,8 +107,10 @@ Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& 
                            .aliases = options.model_aliases,
                            .n_context = options.n_context,
                            .n_output_max = options.n_output_max};
-  SLUICE_TRY(codec::ScriptBook book, ReadScript(env.fs, options.script, card.n_vocabulary));
-  auto parts = std::make_unique<Parts>(options, std::move(card), std::move(book));
+  SLUICE_TRY(auto format, ReadFormat(env.fs, options.tokenizer));
+  SLUICE_TRY(codec::ScriptBook book, ReadScript(env.fs, options.script, format->n_tokens()));
+  auto parts =
+      std::make_unique<Parts>(options, std::move(card), std::move(format), std::move(book));
   SLUICE_TRY(
       parts->server,
       serve::Server::Open(options.serve, {.env = env,
@@ -94,6 +118,7 @@ Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& 
                                           .prep = parts->prep,
                                           .prep_large = parts->prep_large,
                                           .prepare = {.model = parts->model,
+                                                      .format = *parts->format,
                                                       .script = &parts->script,
                                                       .strict = options.serve.strict,
                                                       .default_thinking = options.default_thinking},
