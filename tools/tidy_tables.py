@@ -38,6 +38,7 @@ CONFINED_INCLUDES = [
     ("liburing*", ["env/posix/*"], "use env/file_system.h"),
     ("Random123/*", ["base/rng.cc"], "use base/rng.h"),
     ("utf8proc.h", ["model/deepseek_v41/engram_tokens.cc"], "use model/deepseek_v41/engram_tokens.h"),
+    ("xxhash.h", ["codec/call_id.cc", "codec/call_id_test.cc"], "use codec/call_id.h"),
     ("hwloc*", ["tensor/topology.cc"], "use tensor/topology.h"),
     ("cuda*", ["tensor/cuda/*", "kernels/*.cu", "comm/nccl/*"], "CUDA has three places"),
     ("*mmintrin.h", ["kernels/*"], "intrinsics stay in kernels"),

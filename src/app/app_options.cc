@@ -32,6 +32,9 @@ void DeclareModel(AppOptions& o, OptionSet& set) {
            .value = "FOLDER"});
   set.Add("script", &o.script,
           {.help = "Script that answers in place of a model.", .value = "FILE"});
+  set.Add("tokenizer", &o.tokenizer,
+          {.help = "tokenizer.json of the model; without it a small one of the same kind.",
+           .value = "FILE"});
   set.Add("model-name", &o.model_name, {.help = "Name of the model in the API.", .value = "NAME"});
   set.Add("model-alias", &o.model_aliases,
           {.help = "Further name that requests may use; once for each name.", .value = "NAME"});

@@ -28,6 +28,7 @@ struct AppOptions {
   // Model: one of these answers.
   std::string model;
   std::string script;
+  std::string tokenizer;
   std::string model_name = "deepseek-flash";
   std::vector<std::string> model_aliases = {"deepseek-v4-flash", "DeepSeek-V4.1-Flash"};
   int32_t n_context = 1'048'576;

@@ -6,11 +6,13 @@
 #include <optional>
 #include <utility>
 
+#include "app/cut_tokenizer.h"
 #include "app/engine_thread.h"
 #include "app/inspection.h"
 #include "base/limits.h"
 #include "base/work_pool.h"
 #include "cluster/router.h"
+#include "codec/format/deepseek_v41/format.h"
 #include "codec/script_book.h"
 #include "model/loader.h"
 
@@ -24,6 +26,24 @@ Result<codec::ScriptBook> ReadScript(FileSystem& files,
   Result<codec::ScriptBook> book = codec::ScriptBook::Parse(text, n_vocabulary);
   if (!book) book.error().AddContext(path);
   return book;
+}
+
+// Of the model's tokenizer.json, of --tokenizer, or, for a script, of the small one that is built
+// in.
+Result<std::unique_ptr<const codec::deepseek_v41::Format>> ReadFormat(FileSystem& files,
+                                                                      const AppOptions& options) {
+  std::string path = options.tokenizer;
+  if (path.empty() && options.script.empty()) path = options.model + "/tokenizer.json";
+  std::string text;
+  if (!path.empty()) {
+    SLUICE_TRY(text, files.ReadWhole(path, limits::kMaxTokenMapBytes));
+  }
+  Result<token::Vocabulary> vocabulary =
+      token::Vocabulary::Parse(path.empty() ? kCutTokenizer : text);
+  if (!vocabulary) return std::move(vocabulary.error().AddContext(path));
+  auto format = codec::deepseek_v41::Format::Make(std::move(*vocabulary));
+  if (!format) format.error().AddContext(path);
+  return format;
 }
 
 // Whether the model is one and fits, before anything of it is read. Takes from the card's context
@@ -48,14 +68,18 @@ Status LookAtModel(FileSystem& files, const AppOptions& options, codec::ModelCar
 
 // In the order of building; each may use those above it.
 struct Wiring::Parts {
-  Parts(const AppOptions& options, codec::ModelCard card)
+  Parts(const AppOptions& options,
+        codec::ModelCard card,
+        std::unique_ptr<const codec::deepseek_v41::Format> model_format)
       : model(std::move(card)),
+        format(std::move(model_format)),
         prep(options.n_prep_threads, options.serve.max_requests),
         prep_large(options.n_prep_threads, options.serve.max_requests) {}
 
   Status OpenService(const Env& env, const AppOptions& options);
 
   const codec::ModelCard model;
+  const std::unique_ptr<const codec::deepseek_v41::Format> format;
   std::optional<codec::ScriptBook> script;  // absent: a model answers
   EventBell bell;
   std::optional<EngineThread::Service> service;
@@ -69,7 +93,7 @@ struct Wiring::Parts {
 
 Status Wiring::Parts::OpenService(const Env& env, const AppOptions& options) {
   if (!options.script.empty()) {
-    SLUICE_TRY(codec::ScriptBook book, ReadScript(env.fs, options.script, model.n_vocabulary));
+    SLUICE_TRY(codec::ScriptBook book, ReadScript(env.fs, options.script, format->n_tokens()));
     script.emplace(std::move(book));
     service.emplace(std::in_place_type<wire::ScriptedService>,
                     wire::ScriptedService::Params{.max_running = options.max_running,
@@ -78,6 +102,11 @@ Status Wiring::Parts::OpenService(const Env& env, const AppOptions& options) {
     return Status::Ok();
   }
   SLUICE_TRY(model::Loader loader, model::Loader::Open(env.fs, options.model));
+  if (loader.n_vocab() != format->n_tokens()) {
+    return Status::Invalid(
+        fmt::format("tokenizer.json has {} tokens and the model {}: it belongs to another",
+                    format->n_tokens(), loader.n_vocab()));
+  }
   service.emplace(std::in_place_type<engine::Engine>,
                   engine::Engine::Params{.max_running = options.max_running,
                                          .max_waiting = options.serve.max_requests,
@@ -97,7 +126,8 @@ Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& 
                            .n_context = options.n_context,
                            .n_output_max = options.n_output_max};
   if (options.script.empty()) SLUICE_TRY(LookAtModel(env.fs, options, card));
-  auto parts = std::make_unique<Parts>(options, std::move(card));
+  SLUICE_TRY(auto format, ReadFormat(env.fs, options));
+  auto parts = std::make_unique<Parts>(options, std::move(card), std::move(format));
   SLUICE_TRY(parts->OpenService(env, options));
   parts->router.emplace(cluster::Router::Params{.max_waiting = options.serve.max_requests},
                         AsTokenService(*parts->service));
@@ -108,6 +138,7 @@ Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& 
                                   .prep = parts->prep,
                                   .prep_large = parts->prep_large,
                                   .prepare = {.model = parts->model,
+                                              .format = *parts->format,
                                               .script = parts->script ? &*parts->script : nullptr,
                                               .strict = options.serve.strict,
                                               .default_thinking = options.default_thinking},

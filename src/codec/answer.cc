@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "codec/dialect/encoder.h"
-#include "codec/format/bytes/output_lexer.h"
+#include "codec/format/deepseek_v41/output_lexer.h"
 #include "codec/format/stop_set.h"
 
 namespace sluice::codec {
@@ -14,13 +14,16 @@ enum class ChoiceState : uint8_t {
   kNew,  // no event yet
   kOpen,
   kStopped,  // a stop string was found; the terminal event is still to come
+  // The calls are complete, and so is the answer, unless the terminal event tells that they ended
+  // at a limit (golden chat/usage/call-then-length).
+  kClosed,
   kDone,
 };
 
 struct Choice {
-  explicit Choice(const bytes::OutputLexer::Params& params) : lexer(params) {}
+  explicit Choice(const deepseek_v41::OutputLexer::Params& params) : lexer(params) {}
 
-  bytes::OutputLexer lexer;
+  deepseek_v41::OutputLexer lexer;
   ChoiceState state = ChoiceState::kNew;
   codec::Finish finish = codec::Finish::kStop;
   bool ended = false;  // its finish frame was written
@@ -28,8 +31,26 @@ struct Choice {
   wire::Usage usage;
 };
 
-codec::Finish FinishOf(wire::FinishReason reason) {
-  return reason == wire::FinishReason::kLength ? codec::Finish::kLength : codec::Finish::kStop;
+// What the end of a choice means to clients. `at_end`: the service's reason, null if the lexer has
+// seen the end by itself.
+codec::Finish FinishOf(const deepseek_v41::OutputLexer& lexer, const wire::EventEnd* at_end) {
+  using Ended = deepseek_v41::OutputLexer::Ended;
+  if (lexer.ended() == Ended::kStopString) return codec::Finish::kStopString;
+  const bool may_be_cut = lexer.ended() == Ended::kNot || lexer.ended() == Ended::kCallsClosed;
+  if (may_be_cut && at_end != nullptr && at_end->finish == wire::FinishReason::kLength) {
+    return codec::Finish::kLength;
+  }
+  if (lexer.ended() == Ended::kNot && at_end->finish == wire::FinishReason::kFiltered) {
+    return codec::Finish::kContentFilter;
+  }
+  if (lexer.calls_are_cut()) return codec::Finish::kLength;
+  return lexer.n_calls() > 0 ? codec::Finish::kToolCalls : codec::Finish::kStop;
+}
+
+ChoiceEnd EndOf(const Choice& c) { return {.finish = c.finish, .stop = c.lexer.stop_string()}; }
+
+bool EndsAtLimit(wire::FinishReason finish) {
+  return finish == wire::FinishReason::kLength || finish == wire::FinishReason::kFiltered;
 }
 
 Encoder MakeEncoder(Api api, const AnswerSpec& spec, const AnswerIdentity& identity) {
@@ -43,12 +64,18 @@ Encoder MakeEncoder(Api api, const AnswerSpec& spec, const AnswerIdentity& ident
 }  // namespace
 
 struct Answer::State {
-  State(const Dialect& dialect, AnswerSpec s, const AnswerIdentity& identity)
+  State(const Dialect& dialect,
+        const deepseek_v41::Format& format,
+        AnswerSpec s,
+        const AnswerIdentity& identity)
       : spec(std::move(s)), stops(spec.stops), encoder(MakeEncoder(dialect.api, spec, identity)) {
     choices.reserve(static_cast<size_t>(spec.n_choices));
     for (int32_t i = 0; i < spec.n_choices; ++i) {
-      choices.emplace_back(bytes::OutputLexer::Params{
-          .start = spec.start, .stops = stops, .logprobs = spec.logprobs});
+      choices.emplace_back(deepseek_v41::OutputLexer::Params{.format = format,
+                                                             .spec = spec,
+                                                             .stops = stops,
+                                                             .entropy = identity.entropy,
+                                                             .choice = i});
     }
   }
 
@@ -66,8 +93,11 @@ struct Answer::State {
   int32_t n_running = 0;  // choices without a finish
 };
 
-Answer::Answer(const Dialect& dialect, AnswerSpec spec, AnswerIdentity identity)
-    : state_(std::make_unique<State>(dialect, std::move(spec), identity)) {
+Answer::Answer(const Dialect& dialect,
+               const deepseek_v41::Format& format,
+               AnswerSpec spec,
+               AnswerIdentity identity)
+    : state_(std::make_unique<State>(dialect, format, std::move(spec), identity)) {
   state_->n_running = state_->spec.n_choices;
 }
 Answer::~Answer() = default;
@@ -87,8 +117,12 @@ Answer::Next Answer::OnEvent(int32_t choice, const wire::TokenEvent& event, std:
     c.usage.n_prompt = event.end->usage.n_prompt;
     c.usage.n_cached = event.end->usage.n_cached;
   }
-  if (c.state == ChoiceState::kStopped) {
+  if (c.state == ChoiceState::kStopped || c.state == ChoiceState::kClosed) {
     if (!event.end) return Next::kMore;
+    if (c.state == ChoiceState::kClosed) {
+      const bool at_limit = event.end->finish == wire::FinishReason::kLength;
+      state_->End(choice, at_limit ? codec::Finish::kLength : c.finish, out);
+    }
     c.state = ChoiceState::kDone;
     return Next::kChoiceDone;
   }
@@ -98,19 +132,22 @@ Answer::Next Answer::OnEvent(int32_t choice, const wire::TokenEvent& event, std:
   }
 
   state_->Show(choice, c.lexer.Push(event.tokens, event.logprobs), out);
-  if (event.end && !c.lexer.stopped()) state_->Show(choice, c.lexer.End(), out);
+  if (event.end) state_->Show(choice, c.lexer.End(EndsAtLimit(event.end->finish)), out);
   c.usage.n_completion = c.lexer.n_tokens();
-  c.usage.n_reasoning = c.lexer.n_reasoning();
-  if (c.lexer.stopped()) {
-    state_->End(choice, codec::Finish::kStopString, out);
-    c.state = event.end ? ChoiceState::kDone : ChoiceState::kStopped;
-    return event.end ? Next::kChoiceDone : Next::kCancel;
+  const bool has_ended = c.lexer.ended() != deepseek_v41::OutputLexer::Ended::kNot;
+  if (!has_ended && !event.end) return Next::kMore;
+  if (!has_ended) {
+    c.usage.n_completion = event.end->usage.n_completion;
+    if (!state_->spec.profile.keep_tail) c.usage.n_completion -= c.lexer.n_undecoded();
   }
-  if (!event.end) return Next::kMore;
-  c.usage.n_completion = event.end->usage.n_completion;
-  state_->End(choice, FinishOf(event.end->finish), out);
-  c.state = ChoiceState::kDone;
-  return Next::kChoiceDone;
+  c.finish = FinishOf(c.lexer, event.end.get());
+  if (!event.end && c.lexer.ended() == deepseek_v41::OutputLexer::Ended::kCallsClosed) {
+    c.state = ChoiceState::kClosed;
+    return Next::kCancel;
+  }
+  state_->End(choice, c.finish, out);
+  c.state = event.end ? ChoiceState::kDone : ChoiceState::kStopped;
+  return event.end ? Next::kChoiceDone : Next::kCancel;
 }
 
 // The last finish frame of a stream carries the usage, unless a chunk of its own was asked for: it
@@ -118,19 +155,28 @@ Answer::Next Answer::OnEvent(int32_t choice, const wire::TokenEvent& event, std:
 void Answer::State::End(int32_t index, codec::Finish finish, std::string& out) {
   Choice& c = choices[static_cast<size_t>(index)];
   c.finish = finish;
+  c.usage.n_reasoning = c.lexer.CountReasoning();
   --n_running;
-  if (n_running == 0 && spec.stream && !spec.include_usage) return;
-  Encode([&](auto& e) { e.End(index, {.finish = finish}, nullptr, out); });
+  const bool has_usage_chunk = spec.include_usage && spec.profile.usage_chunk;
+  if (n_running == 0 && spec.stream && !has_usage_chunk) return;
+  Encode([&](auto& e) { e.End(index, EndOf(c), nullptr, out); });
   c.ended = true;
 }
 
 void Answer::Finish(std::string& out) {
+  for (int32_t i = 0; i < state_->spec.n_choices; ++i) {
+    Choice& c = state_->choices[static_cast<size_t>(i)];
+    if (c.state == ChoiceState::kClosed) {
+      state_->End(i, c.finish, out);
+      c.state = ChoiceState::kStopped;
+    }
+    SLUICE_CHECK(c.state == ChoiceState::kDone || c.state == ChoiceState::kStopped);
+  }
   const wire::Usage total = usage();
   for (int32_t i = 0; i < state_->spec.n_choices; ++i) {
     const Choice& c = state_->choices[static_cast<size_t>(i)];
-    SLUICE_CHECK(c.state == ChoiceState::kDone || c.state == ChoiceState::kStopped);
     if (c.ended) continue;
-    state_->Encode([&](auto& e) { e.End(i, {.finish = c.finish}, &total, out); });
+    state_->Encode([&](auto& e) { e.End(i, EndOf(c), &total, out); });
   }
   state_->Encode([&](auto& e) { e.Finish(total, out); });
 }

@@ -19,7 +19,11 @@ namespace sluice::codec {
 
 class Answer {
  public:
-  Answer(const Dialect& dialect, AnswerSpec spec, AnswerIdentity identity);
+  // `format` outlives the answer.
+  Answer(const Dialect& dialect,
+         const deepseek_v41::Format& format,
+         AnswerSpec spec,
+         AnswerIdentity identity);
   ~Answer();
   Answer(Answer&&) noexcept;
 
@@ -30,7 +34,8 @@ class Answer {
   enum class Next : uint8_t {
     kMore,
     kChoiceDone,  // terminal event seen
-    kCancel,  // a stop string was found: cancel this choice; its terminal event is still to come
+    kCancel,  // the answer is complete before the model's end token (a stop string, the end of the
+              // calls): cancel this choice; its terminal event is still to come
   };
   Next OnEvent(int32_t choice, const wire::TokenEvent& event, std::string& out);
 

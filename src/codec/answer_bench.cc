@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codec/answer.h"
+#include "codec/sample_format_test_impl.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ Answer Make(bool thinking, std::vector<std::string> stops) {
       thinking ? sluice::codec::OutputStart::kReasoning : sluice::codec::OutputStart::kContent;
   spec.stream = true;
   spec.stops = std::move(stops);
-  return Answer(sluice::codec::Dialects()[0], spec,
+  return Answer(sluice::codec::Dialects()[0], sluice::codec::SampleFormat(), spec,
                 {.id = "0123456789abcdef",
                  .created = {1'700'000'000'000'000'000},
                  .fingerprint = "sluice-0.1"});

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "codec/sample_format_test_impl.h"
+
 namespace sluice::codec {
 namespace {
 
@@ -22,13 +24,15 @@ AnswerSpec Spec() {
 }
 
 Answer Make(AnswerSpec spec) {
-  return Answer(Dialects()[0], std::move(spec),
+  return Answer(Dialects()[0], SampleFormat(), std::move(spec),
                 {.id = "abc", .created = {1'700'000'000'000'000'000}, .fingerprint = "fp_1"});
 }
 
 wire::TokenEvent Text(std::string_view text) {
   wire::TokenEvent event;
-  for (char c : text) event.tokens.push_back(TokenId(static_cast<uint8_t>(c)));
+  std::vector<TokenId> ids;
+  SampleFormat().bpe().EncodeWithAdded(text, ids);
+  event.tokens.assign(ids.begin(), ids.end());
   return event;
 }
 
@@ -61,7 +65,7 @@ json Data(const std::string& frame) {
 TEST(Answer, StreamsTheDocumentedFrames) {
   Answer answer = Make(Spec());
   std::string out;
-  EXPECT_EQ(answer.OnEvent(0, Text("Hi \"x\"\n"), out), Answer::Next::kMore);
+  EXPECT_EQ(answer.OnEvent(0, Text("Hi \"x\"\n."), out), Answer::Next::kMore);
   const std::string head =
       R"(data: {"id":"chatcmpl-abc","object":"chat.completion.chunk","created":1700000000,)"
       R"("model":"deepseek-flash",)"
@@ -69,7 +73,7 @@ TEST(Answer, StreamsTheDocumentedFrames) {
   EXPECT_EQ(out,
             head + R"({"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]})" +
                 "\n\n" + head +
-                R"({"content":"Hi \"x\"\n"},"logprobs":null,"finish_reason":null}]})" + "\n\n");
+                R"({"content":"Hi \"x\"\n."},"logprobs":null,"finish_reason":null}]})" + "\n\n");
   out.clear();
   EXPECT_EQ(answer.OnEvent(0, EndOf("", {.n_prompt = 10, .n_cached = 4, .n_completion = 7}), out),
             Answer::Next::kChoiceDone);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "codec/profile.h"
 #include "wire/request.h"
 
 namespace sluice::codec {
@@ -40,7 +41,7 @@ enum class ToolKind : uint8_t {
 
 struct Tool {
   std::string name;  // as the model reads it: for a namespaced one `ns::name`
-  std::string description;
+  std::optional<std::string> description;
   std::string parameters;  // JSON schema text; empty: no arguments
   std::optional<bool> strict;
   bool is_deferred = false;  // known, but not shown in the tools block
@@ -74,7 +75,8 @@ struct Conversation {
   bool thinking = true;
   int32_t effort = 75;  // 1-100 (spec recipe.md §3.6)
   ResponseFormat response_format = ResponseFormat::kText;
-  std::string response_schema;  // JSON schema or regex text
+  std::string response_schema;      // JSON schema or regex text
+  bool response_is_strict = false;  // kJsonSchema: the schema is one of strict mode
 };
 
 // Where the model's output begins (spec recipe.md §8.2): a new text drops its leading line feeds,
@@ -98,6 +100,7 @@ struct AnswerSpec {
   bool starts_in_calls = false;    // a forced choice: the prompt has opened the calls block
   bool is_json = false;            // json_object: fences and text around the JSON are filler
   std::string echo;                // the dialect's own: what its answer repeats of the request
+  Profile profile;
 };
 
 // A request as one dialect decodes it; all limits checked.

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "codec/constraint.h"
 #include "codec/conversation.h"
 #include "codec/profile.h"
 #include "wire/request.h"
@@ -17,6 +19,9 @@
 namespace sluice::codec {
 
 class ScriptBook;
+namespace deepseek_v41 {
+class Format;
+}
 
 // What is decided outside: codec has no clock and no random numbers.
 struct AnswerIdentity {
@@ -33,19 +38,28 @@ struct ModelCard {
   int32_t n_context = 1'048'576;     // tokens
   int32_t n_output_max = 393'216;    // tokens, upper bound of every output limit
   bool reads_images = false;
-  int32_t n_vocabulary = 256;  // ids a client may name (logit_bias); here one token per byte
 };
 
 struct PrepareContext {
   const ModelCard& model;
-  ScriptBook* script = nullptr;  // --script: answers come from it
-  bool strict = false;           // unknown request fields are refused
+  const deepseek_v41::Format& format;  // how the model reads and writes
+  ScriptBook* script = nullptr;        // --script: answers come from it
+  bool strict = false;                 // unknown request fields are refused
   bool default_thinking = true;
   Profile profile;
 };
 
+// An image of the prompt, whose one token stands for all of its own.
+struct PromptImage {
+  Image image;
+  int32_t pos;  // of its token in the prompt
+};
+
 struct Prepared {
   AnswerSpec answer;
+  Constraint constraint;
+  std::vector<PromptImage> images;
+  std::optional<int32_t> thinking_budget;   // tokens, after which the end of thinking is forced
   wire::GenerateRequest generate;           // id, tenant and deadline are left to the caller
   std::vector<std::string> ignored_fields;  // for a header: unknown, or not enforced by this build
 };

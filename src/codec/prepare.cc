@@ -1,19 +1,23 @@
 // hop 2 of 10: after ReadRequest, before Submit.
 //
-// Prepare joins the two halves of hop 2, a dialect's Decode and a format's Render, and does what
-// neither may know alone: the context check, the default limit, where the output starts, the script
-// line.
+// Prepare joins the two halves of hop 2, a dialect's Decode and the format's Render, and does what
+// neither may know alone: the context check, the default limit, where the output starts, what holds
+// the sampler, the script line.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "codec/dialect.h"
-#include "codec/format/bytes/render.h"
+#include "codec/format/deepseek_v41/format.h"
+#include "codec/format/deepseek_v41/render.h"
+#include "codec/json_escape.h"
 #include "codec/script_book.h"
 
 namespace sluice::codec {
 namespace {
+
+using deepseek_v41::Control;
 
 // Default output limits (spec recipe.md §6).
 constexpr int64_t kDefaultMax = 8'192;
@@ -28,11 +32,13 @@ int64_t DefaultMax(const Conversation& conversation) {
 // Tokens to generate at most, or why the request does not fit.
 Result<int32_t> OutputLimit(const DecodedRequest& request,
                             int64_t n_prompt,
-                            const ModelCard& model) {
+                            const PrepareContext& context) {
+  const ModelCard& model = context.model;
   const int64_t n_asked = request.n_max_asked.value_or(0);
   if (n_prompt + n_asked > model.n_context) {
+    const bool has_code = context.profile.extensions;
     return Status(
-        ErrorCode::kContextLength,
+        has_code ? ErrorCode::kContextLength : ErrorCode::kInvalidArgument,
         fmt::format(
             "This model's maximum context length is {} tokens. However, you requested {} tokens "
             "({} in the messages, {} in the completion). Please reduce the length of the messages "
@@ -46,26 +52,89 @@ Result<int32_t> OutputLimit(const DecodedRequest& request,
 }
 
 // spec recipe.md §8.2; a prefix is continued, so its line feeds are the client's. Without thinking
-// too (golden chat/prefix/content-plain).
-OutputStart StartOf(const Conversation& conversation) {
+// only here, not in the reference (golden chat/prefix/content-plain).
+OutputStart StartOf(const Conversation& conversation, const Profile& profile) {
   const OutputStart fresh = conversation.thinking ? OutputStart::kReasoning : OutputStart::kContent;
   if (conversation.messages.empty() || !conversation.messages.back().is_prefix) return fresh;
   const Message& prefix = conversation.messages.back();
-  if (!prefix.text.empty()) return OutputStart::kContentContinued;
+  if (!prefix.text.empty() && (conversation.thinking || profile.extensions)) {
+    return OutputStart::kContentContinued;
+  }
   if (!conversation.thinking) return OutputStart::kContent;
   const bool has_reasoning = prefix.reasoning && !prefix.reasoning->empty();
   return has_reasoning ? OutputStart::kReasoningContinued : OutputStart::kReasoning;
 }
 
-// What the byte format cannot do: it renders no tools and has no grammar. Such fields are listed,
-// never dropped in silence.
-void ListUnenforced(const Conversation& conversation, std::vector<std::string>& ignored) {
-  if (!conversation.tools.empty()) {
-    ignored.push_back("tools");
-    if (conversation.tool_choice != ToolChoice::kAuto) ignored.push_back("tool_choice");
-    if (!conversation.parallel_tool_calls) ignored.push_back("parallel_tool_calls");
+void DescribeOutput(const Conversation& conversation, const Profile& profile, AnswerSpec& answer) {
+  answer.profile = profile;
+  answer.thinking = conversation.thinking;
+  answer.start = StartOf(conversation, profile);
+  answer.tools = conversation.tools;
+  answer.parses_calls = !conversation.tools.empty();
+  answer.starts_in_calls = deepseek_v41::OpensCalls(conversation);
+  answer.is_json = conversation.response_format == ResponseFormat::kJsonObject;
+}
+
+// What the hosted service samples with, whatever was asked (spec recipe.md §6).
+void ApplySamplingPolicy(const Conversation& conversation,
+                         const Profile& profile,
+                         wire::SamplingParams& sampling) {
+  if (profile.sampling_as_asked) return;
+  if (conversation.thinking) {
+    sampling.temperature = 1.0;
+    sampling.top_p = std::max(sampling.top_p, 0.95);
+  } else {
+    sampling.top_p = 1.0;
   }
-  if (conversation.response_format != ResponseFormat::kText) ignored.push_back("response_format");
+  sampling.frequency_penalty = 0.0;
+  sampling.presence_penalty = 0.0;
+  sampling.top_k = 0;
+  sampling.logit_bias.clear();
+}
+
+// What nothing enforces until there are grammars: listed, never dropped in silence.
+void ListUnenforced(const DecodedRequest& request, std::vector<std::string>& ignored) {
+  const Conversation& conversation = request.conversation;
+  const bool is_strict = std::ranges::any_of(
+      conversation.tools, [](const Tool& tool) { return tool.strict.value_or(false); });
+  const bool is_required = conversation.tool_choice == ToolChoice::kRequired ||
+                           conversation.tool_choice == ToolChoice::kNamed;
+  if (is_strict) ignored.push_back("tools.strict");
+  if (is_required && conversation.thinking && !conversation.tools.empty()) {
+    ignored.push_back("tool_choice");
+  }
+  if (!conversation.parallel_tool_calls && !conversation.tools.empty()) {
+    ignored.push_back("parallel_tool_calls");
+  }
+  if (conversation.response_format == ResponseFormat::kJsonSchema ||
+      conversation.response_format == ResponseFormat::kRegex) {
+    ignored.push_back("response_format");
+  }
+  if (request.thinking_budget) ignored.push_back("thinking_budget");
+}
+
+Status CheckImages(const Conversation& conversation, const ModelCard& model) {
+  if (model.reads_images) return Status::Ok();
+  for (const Message& message : conversation.messages) {
+    if (message.images.empty()) continue;
+    const std::string& path = message.images.front().path;
+    return Status::InvalidField(
+        path, fmt::format("`{}` has an image, but this model reads text only", path));
+  }
+  return Status::Ok();
+}
+
+std::vector<PromptImage> ImagesOf(const deepseek_v41::Prompt& prompt,
+                                  const std::vector<TokenId>& ids,
+                                  const deepseek_v41::Format& format) {
+  std::vector<PromptImage> images;
+  if (prompt.images.empty()) return images;
+  const TokenId mark = format.control(Control::kImage);
+  for (size_t pos = 0; pos < ids.size(); ++pos) {
+    if (ids[pos] != mark) continue;
+    images.push_back({.image = *prompt.images[images.size()], .pos = static_cast<int32_t>(pos)});
+  }
+  return images;
 }
 
 std::shared_ptr<const wire::ScriptPlay> ChoosePlay(const Dialect& dialect,
@@ -73,7 +142,8 @@ std::shared_ptr<const wire::ScriptPlay> ChoosePlay(const Dialect& dialect,
                                                    int64_t n_prompt,
                                                    const PrepareContext& context) {
   if (context.script == nullptr) return nullptr;
-  std::shared_ptr<const wire::ScriptPlay> play = context.script->Choose(dialect.name, request);
+  std::shared_ptr<const wire::ScriptPlay> play =
+      context.script->Choose(dialect.name, request, context.format);
   if (play->refuse.code() != ErrorCode::kContextLength) return play;
   // Clients read both numbers and expect the first to be the larger one (spec clients.md §5).
   const int64_t n_told = std::max<int64_t>(n_prompt, int64_t{context.model.n_context} + 1);
@@ -89,21 +159,31 @@ std::shared_ptr<const wire::ScriptPlay> ChoosePlay(const Dialect& dialect,
 Result<Prepared> Prepare(const Dialect& dialect,
                          std::string_view body,
                          const PrepareContext& context) {
+  if (!context.profile.extensions && HasLoneSurrogate(body)) {
+    return Status::Invalid("invalid JSON request: half of a surrogate pair is no character");
+  }
   SLUICE_TRY(DecodedRequest request, dialect.decode(body, context));
-  const int64_t n_prompt = bytes::CountTokens(request.conversation);
-  SLUICE_TRY(int32_t n_max, OutputLimit(request, n_prompt, context.model));
+  Conversation& conversation = request.conversation;
+  SLUICE_TRY(CheckImages(conversation, context.model));
+  NormalizeStrictTools(conversation);
+  const deepseek_v41::Prompt prompt = deepseek_v41::Render(conversation, context.profile);
+  auto ids = std::make_shared<const std::vector<TokenId>>(Encode(prompt, context.format));
 
   Prepared prepared;
+  prepared.images = ImagesOf(prompt, *ids, context.format);
+  const int64_t n_prompt = std::ssize(*ids);
+  SLUICE_TRY(prepared.generate.n_max, OutputLimit(request, n_prompt, context));
   prepared.generate.script = ChoosePlay(dialect, request, n_prompt, context);
-  prepared.generate.prompt =
-      std::make_shared<const std::vector<TokenId>>(bytes::Render(request.conversation));
-  prepared.generate.n_max = n_max;
+  prepared.generate.prompt = std::move(ids);
+  ApplySamplingPolicy(conversation, context.profile, request.sampling);
   prepared.generate.sampling = std::move(request.sampling);
+  prepared.constraint = ConstraintOf(conversation);
+  prepared.thinking_budget = request.thinking_budget;
   prepared.answer = std::move(request.answer);
-  prepared.answer.start = StartOf(request.conversation);
+  DescribeOutput(conversation, context.profile, prepared.answer);
   prepared.answer.n_prompt = static_cast<int32_t>(n_prompt);
+  ListUnenforced(request, request.ignored_fields);
   prepared.ignored_fields = std::move(request.ignored_fields);
-  ListUnenforced(request.conversation, prepared.ignored_fields);
   return prepared;
 }
 

@@ -16,7 +16,7 @@ struct Profile {
   bool repair_calls = true;
   // Control tokens that the model strays into are not shown as text.
   bool remove_stray_specials = true;
-  // JSON mode sends one space for each piece of text around the JSON.
+  // JSON mode sends one space for each token of text around the JSON.
   bool json_filler_spaces = false;
   // A required or named tool while thinking is forced by grammar, instead of refused.
   bool force_call_while_thinking = true;
@@ -28,6 +28,8 @@ struct Profile {
   bool missing_reasoning_reject = false;
   // Responses: a reference to history that is not there is refused, instead of ignored.
   bool unknown_history_reject = true;
+  // The last characters of an answer are shown even if they are U+FFFD, and every token counts.
+  bool keep_tail = true;
   // With include_usage a chunk of its own, instead of the last chunk.
   bool usage_chunk = true;
   bool responses_web_search_drop = true;  // instead of refused
@@ -52,6 +54,7 @@ inline Profile Profile::Reference() {
           .messages_prefill_continue = false,
           .missing_reasoning_reject = false,
           .unknown_history_reject = false,
+          .keep_tail = false,
           .usage_chunk = false,
           .responses_web_search_drop = true,
           .messages_web_search_drop = false,

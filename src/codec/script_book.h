@@ -17,6 +17,10 @@
 
 namespace sluice::codec {
 
+namespace deepseek_v41 {
+class Format;
+}
+
 class ScriptBook {
  public:
   // Names line and key of the first error. `n_vocabulary`: ids must be below it.
@@ -26,9 +30,11 @@ class ScriptBook {
   ~ScriptBook();
 
   // Takes the first line with uses left whose conditions hold, fitted to the request; SCRIPT
-  // EXHAUSTED if none. `api`: the dialect's name. With n > 1 one line serves all choices.
+  // EXHAUSTED if none. Its text becomes tokens of `format`, markup as control tokens. `api`: the
+  // dialect's name. With n > 1 one line serves all choices.
   std::shared_ptr<const wire::ScriptPlay> Choose(std::string_view api,
-                                                 const DecodedRequest& request);
+                                                 const DecodedRequest& request,
+                                                 const deepseek_v41::Format& format);
 
  private:
   struct Lines;

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "codec/sample_format_test_impl.h"
+
 namespace sluice::codec {
 namespace {
 
@@ -32,12 +34,12 @@ DecodedRequest Ask(std::string_view user, bool thinking = true) {
 
 std::string TextOf(const std::vector<TokenId>& ids) {
   std::string text;
-  for (TokenId id : ids) text += static_cast<char>(id.value);
+  for (TokenId id : ids) text += SampleFormat().text(id);
   return text;
 }
 
 std::string Take(ScriptBook& book, const DecodedRequest& request, std::string_view api = "chat") {
-  return TextOf(book.Choose(api, request)->ids);
+  return TextOf(book.Choose(api, request, SampleFormat())->ids);
 }
 
 TEST(ScriptBook, PlaysPlainLinesInOrderAndThenSaysThatItIsExhausted) {
@@ -62,7 +64,7 @@ TEST(ScriptBook, CompletionsGetTheTextBehindTheLastMark) {
 
 TEST(ScriptBook, IdsAreTakenAsTheyAre) {
   ScriptBook book = Parse(R"({"ids": [60, 47, 0, 255]})");
-  auto play = book.Choose("chat", Ask("x", false));
+  auto play = book.Choose("chat", Ask("x", false), SampleFormat());
   ASSERT_EQ(play->ids.size(), 4u);
   EXPECT_EQ(play->ids[3], TokenId(255));
 }
@@ -119,7 +121,7 @@ TEST(ScriptBook, TimingAndFaultsTravelWithTheLine) {
   ScriptBook book = Parse(
       R"({"out": "abc", "tokens_per_event": 2, "pace_ms": 1.5, "first_ms": 250, "hang_after": 2,)"
       R"( "logprob": -0.5})");
-  auto play = book.Choose("chat", Ask("x"));
+  auto play = book.Choose("chat", Ask("x"), SampleFormat());
   EXPECT_EQ(play->n_per_event, 2);
   EXPECT_EQ(play->pace, Duration::Micros(1500));
   EXPECT_EQ(play->first, Duration::Millis(250));
@@ -134,7 +136,7 @@ TEST(ScriptBook, RefusalsHaveTheirCodeAndTheirTime) {
 {"refuse": "overloaded"}
 {"refuse": "internal"}
 {"refuse": "context"})");
-  auto next = [&] { return book.Choose("chat", Ask("x"))->refuse; };
+  auto next = [&] { return book.Choose("chat", Ask("x"), SampleFormat())->refuse; };
   Status status = next();
   EXPECT_EQ(status.code(), ErrorCode::kRateLimited);
   EXPECT_EQ(status.retry_after(), Duration::Millis(1200));
@@ -196,7 +198,7 @@ TEST(ScriptBook, TwoThreadsNeverTakeTheSameUse) {
     threads.emplace_back([&] {
       DecodedRequest request = Ask("x");
       for (int i = 0; i < kUses; ++i) {
-        if (book.Choose("chat", request)->ids.size() == 1) ++n_taken;
+        if (book.Choose("chat", request, SampleFormat())->ids.size() == 1) ++n_taken;
       }
     });
   }

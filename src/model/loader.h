@@ -38,6 +38,7 @@ class Loader {
     std::string_view file;  // being read
   };
   Progress progress() const;
+  int32_t n_vocab() const { return config_.vocab_size; }
   bool done() const { return check_->done(); }
   // The next piece. kCorrupt: the place and the value.
   Status Step() { return check_->Step(); }

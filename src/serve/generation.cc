@@ -159,8 +159,10 @@ Status Generation::SubmitAll() {
   trace_.Add(Zone::kRoute, sent_at_ - begin);
   codec::AnswerIdentity identity{.id = request_.id.substr(request_.id.find('_') + 1),
                                  .created = net_.parts.env.clock.Wall(),
-                                 .fingerprint = "sluice-" + net_.parts.version};
-  answer_.emplace(dialect_, std::move(prepared_->answer), std::move(identity));
+                                 .fingerprint = "sluice-" + net_.parts.version,
+                                 .entropy = net_.parts.env.entropy.Next()};
+  answer_.emplace(dialect_, net_.parts.prepare.format, std::move(prepared_->answer),
+                  std::move(identity));
   return Status::Ok();
 }
 

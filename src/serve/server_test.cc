@@ -3,6 +3,8 @@
 
 #include "serve/server.h"
 
+#include "codec/sample_format_test_impl.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -134,7 +136,7 @@ class Running {
                         .service = service,
                         .prep = pool,
                         .prep_large = pool_large,
-                        .prepare = {.model = card},
+                        .prepare = {.model = card, .format = codec::SampleFormat()},
                         .version = "test"};
     Result<std::unique_ptr<Server>> opened = Server::Open(options, parts);
     SLUICE_CHECK(opened.has_value());

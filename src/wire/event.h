@@ -15,11 +15,12 @@
 namespace sluice::wire {
 
 enum class FinishReason : uint8_t {
-  kNone,    // more will come
-  kEnd,     // the model's end token
-  kStopId,  // one of GenerateRequest::stop_ids
-  kLength,  // n_max reached
-  kError,   // see EventEnd::status (cancellation and deadline too)
+  kNone,      // more will come
+  kEnd,       // the model's end token
+  kStopId,    // one of GenerateRequest::stop_ids
+  kLength,    // n_max reached
+  kFiltered,  // what was generated may not be shown
+  kError,     // see EventEnd::status (cancellation and deadline too)
 };
 
 struct TokenLogprob {

@@ -22,12 +22,18 @@ StopSet::StopSet(const std::vector<std::string>& stops) {
   for (const std::string& text : stops) {
     std::vector<int32_t> border(text.size(), 0);
     for (size_t i = 1; i < text.size(); ++i) border[i] = Step(text, border, border[i - 1], text[i]);
+    is_first_byte_[static_cast<uint8_t>(text[0])] = true;
     stops_.push_back({.text = text, .border = std::move(border)});
   }
 }
 
 bool StopSet::Contains(std::string_view stop) const {
   return std::ranges::any_of(stops_, [&](const Stop& s) { return s.text == stop; });
+}
+
+bool StopSet::MayBegin(std::string_view text) const {
+  if (stops_.empty()) return false;
+  return std::ranges::any_of(text, [&](char c) { return is_first_byte_[static_cast<uint8_t>(c)]; });
 }
 
 void StopSet::Restart(Progress& progress) const {

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,6 +27,8 @@ class StopSet {
 
   bool empty() const { return stops_.empty(); }
   bool Contains(std::string_view stop) const;
+  // False: no stop string begins within `text`.
+  bool MayBegin(std::string_view text) const;
 
   void Restart(Progress& progress) const;
 
@@ -39,6 +42,7 @@ class StopSet {
     std::vector<int32_t> border;
   };
   std::vector<Stop> stops_;
+  std::array<bool, 256> is_first_byte_{};
 };
 
 }  // namespace sluice::codec

@@ -4,17 +4,20 @@
 
 namespace sluice::codec {
 
-void VisibleTokens::Show(OutputKind kind, int32_t n) {
-  for (; n > 0; --n) {
+void VisibleTokens::Show(OutputKind kind, int32_t first, int32_t last) {
+  DropBefore(first);
+  for (; first_unsettled_ <= last; ++first_unsettled_) {
     SLUICE_CHECK(!unsettled_.empty());
     kinds_[static_cast<size_t>(kind)].entries.push_back(std::move(unsettled_.front()));
     unsettled_.pop_front();
   }
 }
 
-void VisibleTokens::Drop(int32_t n) {
-  SLUICE_CHECK(static_cast<size_t>(n) <= unsettled_.size());
-  unsettled_.erase(unsettled_.begin(), unsettled_.begin() + n);
+void VisibleTokens::DropBefore(int32_t end) {
+  for (; first_unsettled_ < end; ++first_unsettled_) {
+    SLUICE_CHECK(!unsettled_.empty());
+    unsettled_.pop_front();
+  }
 }
 
 std::span<const TokenText> VisibleTokens::Shown(OutputKind kind) {
@@ -27,9 +30,9 @@ std::span<const TokenText> VisibleTokens::Shown(OutputKind kind) {
   for (const Entry& entry : k.entries) {
     size_t first = k.alternatives.size();
     for (const wire::TokenLogprob::Alternative& a : entry.logprob.alternatives) {
-      k.alternatives.push_back({.text = text_of_(a.token), .logprob = a.logprob});
+      k.alternatives.push_back({.text = TextOf(a.token), .logprob = a.logprob});
     }
-    k.texts.push_back({.text = text_of_(entry.token),
+    k.texts.push_back({.text = TextOf(entry.token),
                        .logprob = entry.logprob.logprob,
                        .alternatives = std::span(k.alternatives).subspan(first)});
   }
@@ -38,6 +41,11 @@ std::span<const TokenText> VisibleTokens::Shown(OutputKind kind) {
 
 void VisibleTokens::Forget() {
   for (Kind& kind : kinds_) kind.entries.clear();
+}
+
+std::string_view VisibleTokens::TextOf(TokenId token) const {
+  const bool is_known = token.value >= 0 && token.value < vocabulary_.size();
+  return is_known ? vocabulary_.text(token) : std::string_view();
 }
 
 }  // namespace sluice::codec

@@ -1,7 +1,6 @@
 // VisibleTokens: which sampled tokens became visible text, for log probabilities: exactly one entry
 // per token of visible text (spec recipe.md §8.7). A lexer reads tokens before it knows whether
-// their text will be shown; it then settles them in the order in which it read them. Owned by its
-// lexer.
+// their text will be shown. Tokens are named by their index in the output. Owned by its lexer.
 
 #pragma once
 
@@ -13,24 +12,27 @@
 
 #include "base/ids.h"
 #include "codec/output_event.h"
+#include "token/vocabulary.h"
 #include "wire/event.h"
 
 namespace sluice::codec {
 
 class VisibleTokens {
  public:
-  // The bytes of a token; the view lives as long as the vocabulary.
-  using TextOf = std::string_view (*)(TokenId token);
-  explicit VisibleTokens(TextOf text_of) : text_of_(text_of) {}
+  // The vocabulary outlives what is shown.
+  explicit VisibleTokens(const token::Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
 
+  // The next token of the output.
   void Read(TokenId token, const wire::TokenLogprob& logprob) {
     unsettled_.push_back({token, logprob});
   }
-  // The next n tokens read were shown as `kind`, or will never be shown.
-  void Show(OutputKind kind, int32_t n);
-  void Drop(int32_t n);
+  // The tokens first to last hold a character that was shown as `kind`. Characters come in order:
+  // tokens before `first` that have not been shown never will be.
+  void Show(OutputKind kind, int32_t first, int32_t last);
+  // No character of the tokens before `end` will be shown any more.
+  void DropBefore(int32_t end);
 
-  // The entries shown as `kind` since Forget; the views live until Forget.
+  // The entries shown as `kind`, reasoning or content, since Forget; the views live until Forget.
   std::span<const TokenText> Shown(OutputKind kind);
   void Forget();
 
@@ -44,9 +46,11 @@ class VisibleTokens {
     std::vector<TokenText> texts;
     std::vector<TokenText::Alternative> alternatives;
   };
+  std::string_view TextOf(TokenId token) const;
 
-  const TextOf text_of_;
+  const token::Vocabulary& vocabulary_;
   std::deque<Entry> unsettled_;
+  int32_t first_unsettled_ = 0;  // index of unsettled_[0]
   std::array<Kind, 2> kinds_;
 };
 

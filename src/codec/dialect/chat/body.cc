@@ -170,7 +170,10 @@ constexpr Field kFields[] = {
     {"prompt_cache_key", nullptr},
     {"prompt_cache_retention", nullptr},
     {"reasoning_effort",
-     [](const JsonValue& v, Body& b) { return ReadEffortAt("reasoning_effort", v, b.effort); }},
+     [](const JsonValue& v, Body& b) {
+       b.effort_is_number = !v.is_string();
+       return ReadEffortAt("reasoning_effort", v, b.effort);
+     }},
     {"response_format", ReadResponseFormat},
     {"safety_identifier", nullptr},
     {"seed", [](const JsonValue& v, Body& b) { return ReadUint("seed", v, b.seed); }},

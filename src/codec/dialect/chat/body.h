@@ -25,6 +25,7 @@ struct Body {
 
   std::optional<bool> thinking;           // thinking.type
   std::optional<int32_t> effort;          // 1-100 or kEffortOff
+  bool effort_is_number = false;          // instead of a name
   std::optional<bool> template_thinking;  // chat_template_kwargs, if the fields are absent
   std::optional<int32_t> template_effort;
 

@@ -15,19 +15,23 @@
 #include "base/limits.h"
 #include "codec/dialect/chat/body.h"
 #include "codec/dialect/field.h"
+#include "codec/dialect/history.h"
 #include "codec/dialect/schema_check.h"
+#include "codec/format/deepseek_v41/format.h"
 
 namespace sluice::codec::chat {
 namespace {
 
-Status CheckModel(std::string_view asked, const ModelCard& model) {
+Status CheckModel(std::string_view asked, const PrepareContext& context) {
+  const ModelCard& model = context.model;
   std::vector<std::string> names = model.aliases;
   names.push_back(model.name);
   if (std::ranges::find(names, asked) != names.end()) return Status::Ok();
   std::ranges::sort(names);
-  Status status(ErrorCode::kModelNotFound,
-                fmt::format("The supported API model names are {}, but you passed {}.",
-                            fmt::join(names, ", "), Shorten(asked)));
+  std::string text = fmt::format("The supported API model names are {}, but you passed {}.",
+                                 fmt::join(names, ", "), Shorten(asked));
+  if (!context.profile.extensions) return Status::Invalid(std::move(text));
+  Status status(ErrorCode::kModelNotFound, std::move(text));
   status.set_param("model");
   return status;
 }
@@ -150,6 +154,21 @@ Status CheckOutputLimit(std::string_view name,
                                      name, model.n_output_max));
 }
 
+// The smaller of the two; the reference does not know the second.
+Status ReadOutputLimit(const Body& body, const PrepareContext& context, std::optional<int32_t>& n) {
+  SLUICE_TRY(CheckOutputLimit("max_tokens", body.max_tokens, context.model));
+  std::optional<uint64_t> asked = body.max_tokens;
+  if (context.profile.extensions) {
+    constexpr std::string_view kName = "max_completion_tokens";
+    SLUICE_TRY(Named(CheckOutputLimit(kName, body.max_completion_tokens, context.model), kName));
+    if (body.max_completion_tokens) {
+      asked = std::min(asked.value_or(UINT64_MAX), *body.max_completion_tokens);
+    }
+  }
+  if (asked) n = static_cast<int32_t>(*asked);
+  return Status::Ok();
+}
+
 // {"17": -100}: token ids as decimal keys.
 Status ReadLogitBias(const JsonValue& value,
                      int32_t n_vocabulary,
@@ -182,10 +201,11 @@ Status ReadLogitBias(const JsonValue& value,
   return Status::Ok();
 }
 
-Status ReadChoices(const Body& body, AnswerSpec& answer) {
+Status ReadChoices(const Body& body, const Profile& profile, AnswerSpec& answer) {
   if (!body.n) return Status::Ok();
   // The reference's words for its own limit; golden cases hold clients to them.
-  if (*body.n == 0) return Status::Invalid("Invalid n value (currently only n = 1 is supported)");
+  if (*body.n == 0 || (*body.n > 1 && !profile.sampling_as_asked))
+    return Status::Invalid("Invalid n value (currently only n = 1 is supported)");
   if (*body.n > limits::kMaxChoices) {
     return Status::InvalidField(
         "n", fmt::format("Invalid n value {}, the valid range of n is [1, {}]", *body.n,
@@ -195,9 +215,9 @@ Status ReadChoices(const Body& body, AnswerSpec& answer) {
   return Status::Ok();
 }
 
-Status ReadNumbers(const Body& body, const ModelCard& model, DecodedRequest& request) {
+Status ReadNumbers(const Body& body, const PrepareContext& context, DecodedRequest& request) {
   wire::SamplingParams& sampling = request.sampling;
-  SLUICE_TRY(ReadChoices(body, request.answer));
+  SLUICE_TRY(ReadChoices(body, context.profile, request.answer));
   SLUICE_TRY(ReadRange("presence_penalty", body.presence_penalty, {-2, 2}, "[-2, 2]",
                        sampling.presence_penalty));
   SLUICE_TRY(ReadRange("frequency_penalty", body.frequency_penalty, {-2, 2}, "[-2, 2]",
@@ -209,18 +229,12 @@ Status ReadNumbers(const Body& body, const ModelCard& model, DecodedRequest& req
   sampling.logprobs = request.answer.logprobs;
   sampling.n_top_logprobs = request.answer.n_top_logprobs;
 
-  SLUICE_TRY(CheckOutputLimit("max_tokens", body.max_tokens, model));
-  SLUICE_TRY(Named(CheckOutputLimit("max_completion_tokens", body.max_completion_tokens, model),
-                   "max_completion_tokens"));
-  if (body.max_tokens || body.max_completion_tokens) {
-    request.n_max_asked = static_cast<int32_t>(std::min(
-        body.max_tokens.value_or(UINT64_MAX), body.max_completion_tokens.value_or(UINT64_MAX)));
-  }
+  SLUICE_TRY(ReadOutputLimit(body, context, request.n_max_asked));
   if (body.seed && *body.seed > static_cast<uint64_t>(INT64_MAX)) {
     return Status::Invalid("Invalid seed value, the valid range of seed is [0, 2^63)");
   }
   sampling.seed = body.seed;
-  return ReadLogitBias(body.logit_bias, model.n_vocabulary, sampling.logit_bias);
+  return ReadLogitBias(body.logit_bias, context.format.n_tokens(), sampling.logit_bias);
 }
 
 Status ReadUser(const Body& body, std::string& user) {
@@ -245,15 +259,34 @@ void SetResponseFormat(const Body& body, Conversation& conversation) {
   if (body.response_schema.exists()) conversation.response_schema = body.response_schema.ToText();
   if (conversation.response_format == ResponseFormat::kRegex)
     conversation.response_schema = body.response_pattern;
+  conversation.response_is_strict = body.response_strict;
+}
+
+// What the reference does not know.
+Status CheckExtensions(const Body& body) {
+  if (body.effort_is_number) {
+    return Status::Invalid("invalid request body: `reasoning_effort` must be a name");
+  }
+  if (body.tool_choice.only_allowed) {
+    return Status::Invalid("invalid request body: `tool_choice.type` must be \"function\"");
+  }
+  if (std::ranges::any_of(*body.messages, &RawMessage::is_developer)) {
+    return Status::Invalid("invalid request body: a message's role may not be \"developer\"");
+  }
+  return Status::Ok();
 }
 
 Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& request) {
   Conversation& conversation = request.conversation;
-  SLUICE_TRY(CheckModel(*body.model, context.model));
+  if (!context.profile.extensions) SLUICE_TRY(CheckExtensions(body));
+  SLUICE_TRY(CheckModel(*body.model, context));
   request.answer.model = *body.model;
   SLUICE_TRY(CheckToolNames(body.tools));
   SLUICE_TRY(ConvertMessages(*body.messages, conversation.messages));
   DecideThinking(body, context, request);
+  if (context.profile.missing_reasoning_reject && conversation.thinking) {
+    SLUICE_TRY(CheckReasoning(conversation.messages, !body.tools.empty()));
+  }
   SLUICE_TRY(CheckPrefixPosition(*body.messages));
   SetResponseFormat(body, conversation);
   if (conversation.response_format == ResponseFormat::kJsonObject &&
@@ -262,14 +295,14 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
         "Prompt must contain the word 'json' in some form to use 'response_format' of type "
         "'json_object'.");
   }
-  SLUICE_TRY(ConvertTools(body.tools, body.tool_choice, conversation));
+  SLUICE_TRY(ConvertTools(body.tools, body.tool_choice, context.profile, conversation));
   conversation.parallel_tool_calls = body.parallel_tool_calls.value_or(true);
   SLUICE_TRY(CheckPrefixCombinations(conversation));
   SLUICE_TRY(ReadStops(body, request.answer));
   SLUICE_TRY(ReadStream(body, request.answer));
   SLUICE_TRY(CheckResponseSchema(body));
   SLUICE_TRY(CheckStrictMix(conversation.tools, body.response_format.has_value()));
-  SLUICE_TRY(ReadNumbers(body, context.model, request));
+  SLUICE_TRY(ReadNumbers(body, context, request));
   return ReadUser(body, request.user);
 }
 

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "codec/dialect.h"
+#include "codec/sample_format_test_impl.h"
 
 namespace {
 
@@ -21,7 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const sluice::codec::Dialect& dialect = sluice::codec::Dialects()[0];
   const bool strict = (data[0] & 1) != 0;
   std::string_view body(reinterpret_cast<const char*>(data + 1), size - 1);
-  auto prepared = sluice::codec::Prepare(dialect, body, {.model = kCard, .strict = strict});
+  auto prepared = sluice::codec::Prepare(
+      dialect, body, {.model = kCard, .format = sluice::codec::SampleFormat(), .strict = strict});
   if (prepared) {
     SLUICE_CHECK(prepared->generate.n_max >= 1 && prepared->answer.n_choices >= 1);
     SLUICE_CHECK(static_cast<int64_t>(prepared->generate.prompt->size()) <= kCard.n_context);

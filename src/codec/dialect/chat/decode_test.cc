@@ -2,6 +2,9 @@
 
 #include "codec/dialect/chat/decode.h"
 
+#include "codec/cut_format_test_impl.h"
+#include "codec/sample_format_test_impl.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,11 +28,12 @@ std::string Body(const std::string& members) {
 }
 
 Result<DecodedRequest> DecodeWith(const std::string& members, bool strict = false) {
-  return Decode(Body(members), {.model = kCard, .strict = strict});
+  return Decode(Body(members), {.model = kCard, .format = SampleFormat(), .strict = strict});
 }
 
 Result<DecodedRequest> DecodeMessages(const std::string& messages) {
-  return Decode(R"({"model":"deepseek-flash","messages":)" + messages + "}", {.model = kCard});
+  return Decode(R"({"model":"deepseek-flash","messages":)" + messages + "}",
+                {.model = kCard, .format = SampleFormat()});
 }
 
 // Expects a refusal with status 400, naming `field`, and returns its text.
@@ -144,21 +148,21 @@ TEST(Decode, ErrorsShowTheValueShortened) {
   text = Refusal(DecodeWith("\"stop\":[{\"private\":\"" + secret + "\"}]"), "stop[0]");
   EXPECT_EQ(text.find("sss"), std::string::npos);
   EXPECT_NE(text.find("an object"), std::string::npos);
-  Result<DecodedRequest> model =
-      Decode("{\"model\":\"" + secret + "\",\"messages\":[]}", {.model = kCard});
+  Result<DecodedRequest> model = Decode("{\"model\":\"" + secret + "\",\"messages\":[]}",
+                                        {.model = kCard, .format = SampleFormat()});
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code(), ErrorCode::kModelNotFound);
   EXPECT_LT(model.error().message().size(), 300u);
 }
 
 TEST(Decode, LogitBiasTakesIdsOfTheVocabulary) {
-  Result<DecodedRequest> request = DecodeWith(R"("logit_bias":{"0":-100,"255":1.5})");
+  Result<DecodedRequest> request = DecodeWith(R"("logit_bias":{"0":-100,"273":1.5})");
   ASSERT_TRUE(request) << request.status().ToString();
   ASSERT_EQ(request->sampling.logit_bias.size(), 2u);
-  EXPECT_EQ(request->sampling.logit_bias[1].token, TokenId(255));
+  EXPECT_EQ(request->sampling.logit_bias[1].token, TokenId(273));
   EXPECT_EQ(request->sampling.logit_bias[1].bias, 1.5f);
   for (const char* bad :
-       {R"({"256":1})", R"({"-1":1})", R"({"01":1})", R"({"a":1})", R"({"":1})", R"({"1":100.5})",
+       {R"({"274":1})", R"({"-1":1})", R"({"01":1})", R"({"a":1})", R"({"":1})", R"({"1":100.5})",
         R"({"1":"x"})", R"({"1":null})", R"({"99999999999":1})", "[]", "5"}) {
     Result<DecodedRequest> refused = DecodeWith(std::string("\"logit_bias\":") + bad);
     Refusal(refused, "logit_bias");
@@ -203,9 +207,7 @@ TEST(Decode, EachListHasItsLimit) {
   auto biases = [](int64_t n) {
     json bias = json::object();
     for (int64_t i = 0; i < n; ++i) bias[std::to_string(i)] = 0;
-    ModelCard card = kCard;
-    card.n_vocabulary = 129'280;
-    return Decode(Body("\"logit_bias\":" + bias.dump()), {.model = card});
+    return Decode(Body("\"logit_bias\":" + bias.dump()), {.model = kCard, .format = CutFormat()});
   };
   EXPECT_TRUE(biases(limits::kMaxLogitBias));
   EXPECT_EQ(biases(limits::kMaxLogitBias + 1).error().param(), "logit_bias");
@@ -283,14 +285,25 @@ TEST(Decode, ToolsKeepWhatTheChoiceLeaves) {
           "tool_choice.mode");
 }
 
-TEST(Decode, AWellFormedImageIsRefusedBecauseThisModelReadsText) {
+TEST(Decode, AnImageStandsBetweenTheTextsAroundIt) {
   Result<DecodedRequest> request = DecodeMessages(
-      R"([{"role":"user","content":[{"type":"text","text":"x"},
-          {"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}])");
-  EXPECT_NE(Refusal(request, "messages[0].content[1]").find("text only"), std::string::npos);
+      R"([{"role":"user","content":[{"type":"text","text":"see"},
+          {"type":"image_url","image_url":{"url":"HTTPS://a/b.png","detail":"low"}},
+          {"type":"file","file":{"file_data":"data:image/png;base64,AAAA"}},
+          {"type":"text","text":"it"}]}])");
+  ASSERT_TRUE(request) << request.status().ToString();
+  const Message& message = request->conversation.messages[0];
+  EXPECT_EQ(message.text, "see\n\n\n\n\n\nit");
+  ASSERT_EQ(message.images.size(), 2u);
+  EXPECT_EQ(message.images[0].offset, 5u);
+  EXPECT_TRUE(message.images[0].is_url);
+  EXPECT_EQ(message.images[0].detail, ImageDetail::kLow);
+  EXPECT_EQ(message.images[1].offset, 7u);
+  EXPECT_FALSE(message.images[1].is_url);
+  EXPECT_EQ(message.images[1].path, ".messages[0]");
   Refusal(
       DecodeMessages(R"([{"role":"user","content":[{"type":"file","file":{"file_data":"x"}}]}])"),
-      "messages[0].content[0]");
+      "messages[0]");
 }
 
 TEST(Decode, ASchemaIsCheckedToItsLeaves) {
@@ -315,7 +328,7 @@ TEST(Decode, ASchemaIsCheckedToItsLeaves) {
 
 TEST(Decode, AnEarlierCheckIsReportedFirst) {
   auto text = [](const std::string& body) {
-    Result<DecodedRequest> request = Decode(body, {.model = kCard});
+    Result<DecodedRequest> request = Decode(body, {.model = kCard, .format = SampleFormat()});
     EXPECT_FALSE(request);
     return std::string(request.status().message());
   };

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/json_writer.h"
 #include "codec/dialect/chat/logprobs.h"
@@ -59,6 +60,9 @@ Encoder::Encoder(const AnswerSpec& spec, const AnswerIdentity& identity)
 
 void Encoder::OnEvent(int32_t choice, const OutputEvent& event, std::string& out) {
   Choice& c = choices_[static_cast<size_t>(choice)];
+  if (event.kind != OutputKind::kReasoning && event.kind != OutputKind::kContent) {
+    return OnCallEvent(c, event, out);
+  }
   const size_t kind = Index(event.kind);
   if (!spec_.stream) {
     c.text[kind] += event.text;
@@ -80,6 +84,36 @@ void Encoder::OnEvent(int32_t choice, const OutputEvent& event, std::string& out
   AppendLogprobsObject(is_reasoning ? "" : logprobs_, is_reasoning ? logprobs_ : "", spec_.thinking,
                        object);
   AppendTail(delta_end_[kind], object, "null", out);
+}
+
+// A call is one delta with its id and name, then one for each piece of its arguments. That it is
+// complete is not said.
+void Encoder::OnCallEvent(Choice& c, const OutputEvent& event, std::string& out) {
+  if (!spec_.stream) return KeepCallEvent(c, event);
+  if (event.kind == OutputKind::kCallEnd) return;
+  out += c.start;
+  fmt::format_to(std::back_inserter(out), "{{\"tool_calls\":[{{\"index\":{},", event.call);
+  if (event.kind == OutputKind::kCall) {
+    out += "\"id\":\"";
+    AppendJsonEscaped(out, event.call_id);
+    out += "\",\"type\":\"function\",\"function\":{\"name\":\"";
+    AppendJsonEscaped(out, event.text);
+    out += "\",\"arguments\":\"";
+  } else {
+    out += "\"function\":{\"arguments\":\"";
+    AppendJsonEscaped(out, event.text);
+  }
+  AppendTail("\"}}]}", "null", "null", out);
+}
+
+void Encoder::KeepCallEvent(Choice& c, const OutputEvent& event) {
+  if (event.kind == OutputKind::kCallEnd) return;
+  if (event.kind == OutputKind::kCall) {
+    c.calls.push_back({.id = std::string(event.call_id), .name = std::string(event.text)});
+  } else {
+    c.calls.back().arguments += event.text;
+  }
+  held_bytes_ += static_cast<int64_t>(event.text.size() + event.call_id.size());
 }
 
 // From the end of the delta to the end of the frame. `logprobs` and `finish`: JSON values.
@@ -116,7 +150,8 @@ void Encoder::End(int32_t choice,
       spec_.thinking ? R"({"content":"","reasoning_content":null})" : R"({"content":""})";
   AppendTail(delta, "null", fmt::format("\"{}\"", c.finish_reason), out);
   if (usage == nullptr) return;
-  out.resize(out.size() - std::string_view("}\n\n").size());
+  const std::string_view frame_end = spec_.include_usage ? ",\"usage\":null}\n\n" : "}\n\n";
+  out.resize(out.size() - frame_end.size());
   out += ",\"usage\":";
   AppendUsage(*usage, out);
   out += "}\n\n";
@@ -124,7 +159,7 @@ void Encoder::End(int32_t choice,
 
 void Encoder::Finish(const wire::Usage& usage, std::string& out) {
   if (spec_.stream) {
-    if (spec_.include_usage) {
+    if (spec_.include_usage && spec_.profile.usage_chunk) {
       out += "data: " + Head("chat.completion.chunk") + ",\"choices\":[],\"usage\":";
       AppendUsage(usage, out);
       out += "}\n\n";
@@ -155,6 +190,7 @@ void Encoder::AppendChoice(int32_t index, std::string& out) const {
     AppendJsonEscaped(out, reasoning);
     out += '"';
   }
+  if (!c.calls.empty()) AppendCalls(c.calls, out);
   out += "},\"logprobs\":";
   if (spec_.logprobs) {
     AppendLogprobsObject(c.logprobs[Index(OutputKind::kContent)],
@@ -163,6 +199,19 @@ void Encoder::AppendChoice(int32_t index, std::string& out) const {
     out += "null";
   }
   out += fmt::format(",\"finish_reason\":\"{}\"}}", c.finish_reason);
+}
+
+void Encoder::AppendCalls(const std::vector<Call>& calls, std::string& out) const {
+  out += ",\"tool_calls\":";
+  JsonWriter w(out);
+  w.Array();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    w.Object().Key("index").Int(static_cast<int64_t>(i)).Key("id").String(calls[i].id);
+    w.Key("type").String("function").Key("function").Object();
+    w.Key("name").String(calls[i].name).Key("arguments").String(calls[i].arguments);
+    w.EndObject().EndObject();
+  }
+  w.EndArray();
 }
 
 // The open head of an object: everything that all chunks of a stream share.

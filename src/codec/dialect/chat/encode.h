@@ -38,14 +38,23 @@ class Encoder {
   void Fail(const Status& status, std::string_view request_id, std::string& out) const;
 
  private:
+  struct Call {
+    std::string id;
+    std::string name;
+    std::string arguments;
+  };
   struct Choice {
     std::string start;                    // stream: a chunk up to its delta
     std::array<std::string, 2> head;      // stream: a text chunk up to its text, by kind
     std::array<std::string, 2> text;      // whole: what has come, by kind
     std::array<std::string, 2> logprobs;  // whole: entries, by kind
+    std::vector<Call> calls;              // whole
     const char* finish_reason = "";
   };
 
+  void OnCallEvent(Choice& choice, const OutputEvent& event, std::string& out);
+  void KeepCallEvent(Choice& choice, const OutputEvent& event);
+  void AppendCalls(const std::vector<Call>& calls, std::string& out) const;
   void AppendTail(std::string_view delta_end,
                   std::string_view logprobs,
                   std::string_view finish,

@@ -210,14 +210,14 @@ Status ConvertMessages(const std::vector<RawMessage>& raw, std::vector<Message>&
       SLUICE_TRY(ConvertAssistant(index, r, message));
       SLUICE_TRY(open.Open(index, r.calls));
     }
-    SLUICE_TRY(ReadContent({.message = index, .is_assistant = r.role == Role::kAssistant},
-                           r.content, message.text));
+    SLUICE_TRY(ReadContent(index, r.content, message));
     message.tool_call_id = std::string(r.tool_call_id);
     message.is_prefix = r.is_prefix;
     message.is_developer = r.is_developer;
     if (r.role == Role::kSystem) {
       StripBillingHeader(message.text);
-      if (message.text.empty()) continue;  // so that the users around it join
+      if (message.text.empty() && message.images.empty())
+        continue;  // so that the users around it join
     }
     messages.push_back(std::move(message));
   }

@@ -26,6 +26,13 @@ Status CheckImageShape(const std::string& path, const JsonValue& image) {
   return Status::Ok();
 }
 
+Status CheckFileShape(const std::string& path, const JsonValue& file) {
+  if (!file.is_object()) return WrongValue(path, "an object", file);
+  std::optional<std::string_view> data;
+  SLUICE_TRY(ReadString(path + ".file_data", file.Find("file_data"), data));
+  return data ? Status::Ok() : Missing(path + ".file_data", "a string");
+}
+
 Status CheckPartShape(const std::string& path, const JsonValue& part) {
   if (!part.is_object()) return WrongValue(path, "an object", part);
   JsonValue type = part.Find("type");
@@ -39,10 +46,18 @@ Status CheckPartShape(const std::string& path, const JsonValue& part) {
   if (name == "image_url" || name == "file") {
     std::string value_path = fmt::format("{}.{}", path, name);
     if (!value.exists()) return Missing(value_path, "an object");
-    if (name == "image_url") return CheckImageShape(value_path, value);
-    return value.is_object() ? Status::Ok() : WrongValue(value_path, "an object", value);
+    return name == "image_url" ? CheckImageShape(value_path, value)
+                               : CheckFileShape(value_path, value);
   }
   return WrongValue(path + ".type", "one of text, image_url, file", type);
+}
+
+ImageDetail DetailOf(const JsonValue& detail) {
+  if (!detail.is_string()) return ImageDetail::kHigh;
+  const std::string_view name = detail.AsString();
+  if (name == "low") return ImageDetail::kLow;
+  if (name == "original") return ImageDetail::kOriginal;
+  return name == "auto" ? ImageDetail::kAuto : ImageDetail::kHigh;
 }
 
 bool StartsWithIgnoringCase(std::string_view text, std::string_view lower) {
@@ -96,29 +111,32 @@ Status CheckContentShape(const std::string& path, const JsonValue& content) {
   return Status::Ok();
 }
 
-Status ReadContent(const ContentPlace& place, const JsonValue& content, std::string& text) {
+Status ReadContent(int32_t message_index, const JsonValue& content, Message& message) {
   if (content.is_string()) {
-    text = content.AsString();
+    message.text = content.AsString();
     return Status::Ok();
   }
   int32_t i = 0;
   for (JsonValue part : content.elements()) {
     std::string_view type = part.Find("type").AsString();
+    if (i > 0) message.text += "\n\n";
     if (type == "text") {
-      if (i > 0) text += "\n\n";
-      text += part.Find("text").AsString();
+      message.text += part.Find("text").AsString();
       ++i;
       continue;
     }
-    if (place.is_assistant) return Status::Invalid("Image in assistant message is not supported");
-    if (type == "image_url") {
-      SLUICE_TRY(CheckImageUrl(place.message, i, part.Find("image_url").Find("url").AsString()));
+    if (message.role == Role::kAssistant) {
+      return Status::Invalid("Image in assistant message is not supported");
     }
-    std::string param = fmt::format("messages[{}].content[{}]", place.message, i);
-    return Status::InvalidField(
-        param,
-        fmt::format("`{}` is of type {}, but this model reads text only; send parts of type text",
-                    param, type));
+    JsonValue image = part.Find(type);
+    JsonValue source = image.Find(type == "file" ? "file_data" : "url");
+    SLUICE_TRY(CheckImageUrl(message_index, i, source.AsString()));
+    message.images.push_back({.offset = message.text.size(),
+                              .is_url = StartsWithIgnoringCase(source.AsString(), "http"),
+                              .source = std::string(source.AsString()),
+                              .detail = DetailOf(image.Find("detail")),
+                              .path = fmt::format(".messages[{}]", message_index)});
+    ++i;
   }
   return Status::Ok();
 }

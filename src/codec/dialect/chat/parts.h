@@ -7,19 +7,15 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "codec/conversation.h"
 
 namespace sluice::codec::chat {
 
 // Types only. `path` is "messages[2].content".
 Status CheckContentShape(const std::string& path, const JsonValue& content);
 
-// Appends the texts, parts joined with two line feeds. Images and files are refused: malformed ones
-// with the reference's words, the others because this build reads text only. `content` passed
-// CheckContentShape.
-struct ContentPlace {
-  int32_t message;
-  bool is_assistant;
-};
-Status ReadContent(const ContentPlace& place, const JsonValue& content, std::string& text);
+// The texts, parts joined with two line feeds, and the images between them. `content` passed
+// CheckContentShape. Malformed images are refused with the reference's words.
+Status ReadContent(int32_t message_index, const JsonValue& content, Message& message);
 
 }  // namespace sluice::codec::chat

@@ -29,7 +29,7 @@ Status ReadTool(const std::string& path, const JsonValue& value, RawTool& tool) 
   SLUICE_TRY(ReadString(path + ".function.description", function.Find("description"), description));
   SLUICE_TRY(ReadBool(path + ".function.strict", function.Find("strict"), strict));
   tool.name = *name;
-  tool.description = description.value_or("");
+  tool.description = description;
   tool.strict = strict;
   if (JsonValue parameters = function.Find("parameters"); !parameters.is_null())
     tool.parameters = parameters;
@@ -103,7 +103,7 @@ Status CheckName(size_t index, std::string_view name) {
       index));
 }
 
-Status CheckParameters(const RawTool& tool) {
+Status CheckParameters(const RawTool& tool, const Profile& profile) {
   const JsonValue& schema = tool.parameters;
   if (!schema.exists()) return Status::Ok();
   Status status = CheckJsonSchema(schema);
@@ -115,7 +115,8 @@ Status CheckParameters(const RawTool& tool) {
     SLUICE_TRY(CheckStrictSchema(schema, kParams));
   }
   JsonValue type = schema.Find("type");
-  if (schema.is_object() && (!type.exists() || (type.is_string() && type.AsString() == "object"))) {
+  if (schema.is_object() && ((!type.exists() && profile.extensions) ||
+                             (type.is_string() && type.AsString() == "object"))) {
     return Status::Ok();
   }
   return Status::Invalid(
@@ -131,6 +132,11 @@ std::string ParametersOf(const RawTool& tool) {
   if (tool.parameters.Find("type")) return text;
   if (tool.parameters.size() == 0) return R"({"type":"object","properties":{}})";
   return R"({"type":"object",)" + text.substr(1);
+}
+
+std::optional<std::string> DescriptionOf(const RawTool& tool) {
+  if (!tool.description) return std::nullopt;
+  return std::string(*tool.description);
 }
 
 Status CheckOffered(const std::vector<RawTool>& tools, std::string_view name) {
@@ -185,18 +191,23 @@ Status CheckToolNames(const std::vector<RawTool>& tools) {
 
 Status ConvertTools(const std::vector<RawTool>& tools,
                     const RawToolChoice& choice,
+                    const Profile& profile,
                     Conversation& conversation) {
   conversation.tool_choice = ToolChoice::kNone;
   if (tools.empty() || choice.mode == ToolChoice::kNone)
     return Status::Ok();  // then schemas are not looked at
-  for (const RawTool& tool : tools) SLUICE_TRY(CheckParameters(tool));
+  for (const RawTool& tool : tools) SLUICE_TRY(CheckParameters(tool, profile));
   if (choice.mode == ToolChoice::kNamed) SLUICE_TRY(CheckOffered(tools, choice.name));
   for (std::string_view name : choice.allowed) SLUICE_TRY(CheckOffered(tools, name));
+  if (choice.mode != ToolChoice::kAuto && conversation.thinking &&
+      !profile.force_call_while_thinking) {
+    return Status::Invalid("Thinking mode does not support this tool_choice");
+  }
 
   for (const RawTool& tool : tools) {
     if (!IsKept(choice, tool.name)) continue;
     conversation.tools.push_back({.name = std::string(tool.name),
-                                  .description = std::string(tool.description),
+                                  .description = DescriptionOf(tool),
                                   .parameters = ParametersOf(tool),
                                   .strict = tool.strict});
   }

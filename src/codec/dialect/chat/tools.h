@@ -16,7 +16,7 @@ namespace sluice::codec::chat {
 // As the client wrote it, types checked. The views live as long as the request's JSON.
 struct RawTool {
   std::string_view name;
-  std::string_view description;
+  std::optional<std::string_view> description;
   JsonValue parameters;  // absent or null: no arguments
   std::optional<bool> strict;
 };
@@ -33,9 +33,11 @@ Status ReadToolChoice(const JsonValue& value, RawToolChoice& choice);
 
 Status CheckToolNames(const std::vector<RawTool>& tools);
 
-// Checks schemas, then the choice, and fills the tool part of the conversation.
+// Checks schemas, then the choice, and fills the tool part of the conversation, in which `thinking`
+// is decided.
 Status ConvertTools(const std::vector<RawTool>& tools,
                     const RawToolChoice& choice,
+                    const Profile& profile,
                     Conversation& conversation);
 
 // All tools or none are strict, and beside strict tools there is no response format.
