@@ -26,6 +26,8 @@ struct Choice {
   bool ended = false;  // its finish frame was written
   bool told = false;   // the service's own usage has come
   wire::Usage usage;
+
+  ChoiceEnd end() const { return {.finish = finish, .stop = lexer.stop()}; }
 };
 
 codec::Finish FinishOf(wire::FinishReason reason) {
@@ -36,6 +38,10 @@ Encoder MakeEncoder(Api api, const AnswerSpec& spec, const AnswerIdentity& ident
   switch (api) {
     case Api::kChat:
       break;
+    case Api::kMessages:
+      return Encoder(std::in_place_type<messages::Encoder>, spec, identity);
+    case Api::kCompletions:
+      return Encoder(std::in_place_type<completions::Encoder>, spec, identity);
   }
   return Encoder(std::in_place_type<chat::Encoder>, spec, identity);
 }
@@ -120,7 +126,7 @@ void Answer::State::End(int32_t index, codec::Finish finish, std::string& out) {
   c.finish = finish;
   --n_running;
   if (n_running == 0 && spec.stream && !spec.include_usage) return;
-  Encode([&](auto& e) { e.End(index, {.finish = finish}, nullptr, out); });
+  Encode([&](auto& e) { e.End(index, c.end(), nullptr, out); });
   c.ended = true;
 }
 
@@ -130,7 +136,7 @@ void Answer::Finish(std::string& out) {
     const Choice& c = state_->choices[static_cast<size_t>(i)];
     SLUICE_CHECK(c.state == ChoiceState::kDone || c.state == ChoiceState::kStopped);
     if (c.ended) continue;
-    state_->Encode([&](auto& e) { e.End(i, {.finish = c.finish}, &total, out); });
+    state_->Encode([&](auto& e) { e.End(i, c.end(), &total, out); });
   }
   state_->Encode([&](auto& e) { e.Finish(total, out); });
 }

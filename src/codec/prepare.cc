@@ -26,18 +26,15 @@ int64_t DefaultMax(const Conversation& conversation) {
 }
 
 // Tokens to generate at most, or why the request does not fit.
-Result<int32_t> OutputLimit(const DecodedRequest& request,
+Result<int32_t> OutputLimit(const Dialect& dialect,
+                            const DecodedRequest& request,
                             int64_t n_prompt,
                             const ModelCard& model) {
   const int64_t n_asked = request.n_max_asked.value_or(0);
   if (n_prompt + n_asked > model.n_context) {
-    return Status(
-        ErrorCode::kContextLength,
-        fmt::format(
-            "This model's maximum context length is {} tokens. However, you requested {} tokens "
-            "({} in the messages, {} in the completion). Please reduce the length of the messages "
-            "or completion.",
-            model.n_context, n_prompt + n_asked, n_prompt, n_asked));
+    return Status(ErrorCode::kContextLength,
+                  dialect.overflow_text(
+                      {.n_prompt = n_prompt, .n_asked = n_asked, .n_context = model.n_context}));
   }
   if (n_asked > 0) return static_cast<int32_t>(n_asked);
   const int64_t n_left = model.n_context - n_prompt;
@@ -48,6 +45,7 @@ Result<int32_t> OutputLimit(const DecodedRequest& request,
 // spec recipe.md §8.2; a prefix is continued, so its line feeds are the client's. Without thinking
 // too (golden chat/prefix/content-plain).
 OutputStart StartOf(const Conversation& conversation) {
+  if (conversation.raw) return OutputStart::kContentContinued;
   const OutputStart fresh = conversation.thinking ? OutputStart::kReasoning : OutputStart::kContent;
   if (conversation.messages.empty() || !conversation.messages.back().is_prefix) return fresh;
   const Message& prefix = conversation.messages.back();
@@ -91,7 +89,7 @@ Result<Prepared> Prepare(const Dialect& dialect,
                          const PrepareContext& context) {
   SLUICE_TRY(DecodedRequest request, dialect.decode(body, context));
   const int64_t n_prompt = bytes::CountTokens(request.conversation);
-  SLUICE_TRY(int32_t n_max, OutputLimit(request, n_prompt, context.model));
+  SLUICE_TRY(int32_t n_max, OutputLimit(dialect, request, n_prompt, context.model));
 
   Prepared prepared;
   prepared.generate.script = ChoosePlay(dialect, request, n_prompt, context);
@@ -104,6 +102,7 @@ Result<Prepared> Prepare(const Dialect& dialect,
   prepared.answer.n_prompt = static_cast<int32_t>(n_prompt);
   prepared.ignored_fields = std::move(request.ignored_fields);
   ListUnenforced(request.conversation, prepared.ignored_fields);
+  if (request.thinking_budget) prepared.ignored_fields.push_back("thinking.budget_tokens");
   return prepared;
 }
 

@@ -156,7 +156,10 @@ void OutputLexer::TakeContent(const Char& c) {
   if (at_start_ && c.is('\n')) {
     Drop(c);
     // The stop string and the rule that drops the line feed complete at once: the stop comes first.
-    if (stops_.Contains("\n")) state_ = State::kDone;
+    if (stops_.Contains("\n")) {
+      stop_ = "\n";
+      state_ = State::kDone;
+    }
     return;
   }
   at_start_ = false;
@@ -168,7 +171,10 @@ void OutputLexer::TakeContent(const Char& c) {
   for (int32_t i = 0; i < c.n_bytes; ++i) n_found = stops_.Advance(progress_, c.bytes[i]);
   FlushUndecided(n_found > 0 ? n_found : progress_.n_held);
   if (n_found == 0) return;
-  for (const Char& stop : undecided_) Drop(stop);
+  for (const Char& stop : undecided_) {
+    stop_.append(stop.bytes.data(), stop.n_bytes);
+    Drop(stop);
+  }
   undecided_.clear();
   state_ = State::kDone;
 }

@@ -47,6 +47,8 @@ class OutputLexer {
 
   // A stop string was found: nothing that follows is shown or counted.
   bool stopped() const { return state_ == State::kDone; }
+  // The one that was found.
+  std::string_view stop() const { return stop_; }
 
   // Tokens read so far, up to and including the one that completed the stop string.
   int32_t n_tokens() const { return stopped() ? n_settled_ : n_pushed_; }
@@ -96,6 +98,7 @@ class OutputLexer {
   std::vector<Char> undecided_;
   int32_t n_undecided_bytes_ = 0;
   StopSet::Progress progress_;
+  std::string stop_;
 
   int32_t n_pushed_ = 0;
   int32_t n_settled_ = 0;  // shown or dropped for good
