@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from harness import case as cases
-from harness import raw_http, sse
+from harness import completions, messages, raw_http, sse
 from harness.server import Server, Shared
+
+READERS = {"chat": sse, "messages": messages, "completions": completions}
+ID_PREFIX = {"chat": "chatcmpl-", "messages": "msg_", "completions": "cmpl-"}
 
 CASES = cases.load_all(Path(__file__).parent / "api")
 RUNS = [(c, r) for c in CASES for r in c.runs]
@@ -63,15 +66,16 @@ def check(case, run, server):
     else:
         assert response.status == case.status, response.body
     if response.status >= 400:
-        check_error(case, response.error())
+        is_anthropic = case.api == "messages"
+        check_error(case, response.anthropic_error() if is_anthropic else response.error())
         return
     if run == "stream":
         assert response.header("content-type").startswith("text/event-stream")
         assert response.header("cache-control") == "no-cache"
-        answer = sse.read_stream(response.body.decode())
+        answer = READERS[case.api].read_stream(response.body.decode())
     else:
         assert response.header("content-type").startswith("application/json")
-        answer = sse.read_body(response.body)
+        answer = READERS[case.api].read_body(response.body)
     check_answer(case, run, answer)
 
 
@@ -94,14 +98,19 @@ def check_error(case, error):
 def check_answer(case, run, answer):
     if answer.identity:  # absent if an error was all that came
         assert case.body is not None or answer.identity[2] == case.request["model"]
-        assert answer.identity[0].startswith("chatcmpl-")
+        assert answer.identity[0].startswith(ID_PREFIX[case.api])
     if case.events and answer.error is None:
         assert sorted(answer.choices) == sorted(case.events), "choices"
     for index, expected in case.events.items():
         check_choice(case, run, answer, answer.choices.get(index, sse.Choice()), expected)
     if case.usage:
         check_usage(case, run, answer.usage)
-    if run == "stream" and answer.error is None:
+    if case.stop is not None:
+        assert answer.choices[0].stop == case.stop
+    if case.blocks is not None:
+        got = [{k: v for k, v in b.items() if k != "signature"} for b in answer.choices[0].blocks]
+        assert got == case.blocks
+    if run == "stream" and answer.error is None and case.api != "messages":
         # Usage that was asked for has its own chunk, else the last one (spec recipe.md §8.7).
         options = json.loads(cases.request_body(case, run)).get("stream_options") or {}
         assert answer.usage is not None
@@ -133,17 +142,9 @@ def check_choice(case, run, answer, choice, expected):
 
 def check_usage(case, run, usage):
     assert usage is not None, "no usage"
-    prompt, completion = usage["prompt_tokens"], usage["completion_tokens"]
-    assert usage["total_tokens"] == prompt + completion
-    cached = usage["prompt_tokens_details"]["cached_tokens"]
-    assert usage["prompt_cache_hit_tokens"] == cached
-    assert usage["prompt_cache_miss_tokens"] == prompt - cached >= 0
-    got = {
-        "prompt": prompt - len(cases.marker(case, run).encode()),
-        "completion": completion,
-        "cached": cached,
-        "reasoning": usage.get("completion_tokens_details", {}).get("reasoning_tokens"),
-    }
+    counts = messages.counts if case.api == "messages" else sse.counts
+    got = counts(usage)
+    got["prompt"] -= len(cases.marker(case, run).encode())
     assert {k: got[k] for k in case.usage} == case.usage
 
 

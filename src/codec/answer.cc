@@ -57,6 +57,10 @@ Encoder MakeEncoder(Api api, const AnswerSpec& spec, const AnswerIdentity& ident
   switch (api) {
     case Api::kChat:
       break;
+    case Api::kMessages:
+      return Encoder(std::in_place_type<messages::Encoder>, spec, identity);
+    case Api::kCompletions:
+      return Encoder(std::in_place_type<completions::Encoder>, spec, identity);
   }
   return Encoder(std::in_place_type<chat::Encoder>, spec, identity);
 }

@@ -60,6 +60,14 @@ struct Message {
   std::string tool_call_id;              // tool only
   bool is_prefix = false;                // assistant, last message: the answer continues it
   bool is_developer = false;  // kSystem written as `developer`: the newest word of a user's side
+  bool continues = false;     // the client wrote it in one message with the one before
+};
+
+// A prompt that is text or tokens already: nothing is put around it (Completions).
+struct RawPrompt {
+  std::string text;
+  std::vector<TokenId> ids;           // instead of `text`, taken as they are
+  std::optional<std::string> suffix;  // fill in the middle (spec recipe.md §12)
 };
 
 enum class ToolChoice : uint8_t { kNone, kAuto, kRequired, kNamed };
@@ -68,7 +76,8 @@ enum class ResponseFormat : uint8_t { kText, kJsonObject, kJsonSchema, kRegex };
 
 struct Conversation {
   std::vector<Message> messages;
-  std::vector<Tool> tools;  // offered to the model: empty when the choice is none
+  std::optional<RawPrompt> raw;  // instead of messages; then no thinking, tools or format
+  std::vector<Tool> tools;       // offered to the model: empty when the choice is none
   ToolChoice tool_choice = ToolChoice::kAuto;
   std::string named_tool;  // kNamed
   bool parallel_tool_calls = true;
@@ -82,6 +91,9 @@ struct Conversation {
 // Where the model's output begins (spec recipe.md §8.2): a new text drops its leading line feeds,
 // one that continues a prefix keeps them.
 enum class OutputStart : uint8_t { kReasoning, kReasoningContinued, kContent, kContentContinued };
+inline bool StartsInReasoning(OutputStart start) {
+  return start == OutputStart::kReasoning || start == OutputStart::kReasoningContinued;
+}
 
 // What the client wants of the answer besides tokens.
 struct AnswerSpec {

@@ -64,7 +64,15 @@ struct Prepared {
   std::vector<std::string> ignored_fields;  // for a header: unknown, or not enforced by this build
 };
 
-enum class Api : uint8_t { kChat };
+enum class Api : uint8_t { kChat, kMessages, kCompletions };
+
+// Why a prompt does not fit.
+struct Overflow {
+  int64_t n_prompt;   // tokens
+  int64_t n_asked;    // tokens; 0: no limit was given
+  int64_t n_context;  // tokens
+};
+std::string OverflowText(const Overflow& overflow);
 
 // One API surface.
 struct Dialect {
@@ -73,8 +81,15 @@ struct Dialect {
   std::span<const char* const> paths;  // POST
   Result<DecodedRequest> (*decode)(std::string_view body, const PrepareContext& context);
   std::string (*error_body)(const Status& status, std::string_view request_id);  // JSON text
+  std::span<const char* const> count_paths = {};  // POST: the same body, answered by its tokens
+  std::string (*overflow_text)(const Overflow& overflow) = &OverflowText;
+  int32_t overloaded_status = 503;  // HTTP
 };
 std::span<const Dialect> Dialects();
+const Dialect& DialectOf(Api api);
+
+// The status an error has on this API.
+int32_t HttpStatusOf(const Dialect& dialect, ErrorCode code);
 
 // hop 2: Decode, Render, choose the script line. First failure in the order of spec recipe.md §6.1.
 Result<Prepared> Prepare(const Dialect& dialect,

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "codec/dialect.h"
+#include "codec/dialect/sampling.h"
 #include "codec/format/deepseek_v41/format.h"
 #include "codec/format/deepseek_v41/render.h"
 #include "codec/json_escape.h"
@@ -30,20 +31,17 @@ int64_t DefaultMax(const Conversation& conversation) {
 }
 
 // Tokens to generate at most, or why the request does not fit.
-Result<int32_t> OutputLimit(const DecodedRequest& request,
+Result<int32_t> OutputLimit(const Dialect& dialect,
+                            const DecodedRequest& request,
                             int64_t n_prompt,
                             const PrepareContext& context) {
   const ModelCard& model = context.model;
   const int64_t n_asked = request.n_max_asked.value_or(0);
   if (n_prompt + n_asked > model.n_context) {
     const bool has_code = context.profile.extensions;
-    return Status(
-        has_code ? ErrorCode::kContextLength : ErrorCode::kInvalidArgument,
-        fmt::format(
-            "This model's maximum context length is {} tokens. However, you requested {} tokens "
-            "({} in the messages, {} in the completion). Please reduce the length of the messages "
-            "or completion.",
-            model.n_context, n_prompt + n_asked, n_prompt, n_asked));
+    return Status(has_code ? ErrorCode::kContextLength : ErrorCode::kInvalidArgument,
+                  dialect.overflow_text(
+                      {.n_prompt = n_prompt, .n_asked = n_asked, .n_context = model.n_context}));
   }
   if (n_asked > 0) return static_cast<int32_t>(n_asked);
   const int64_t n_left = model.n_context - n_prompt;
@@ -54,6 +52,7 @@ Result<int32_t> OutputLimit(const DecodedRequest& request,
 // spec recipe.md §8.2; a prefix is continued, so its line feeds are the client's. Without thinking
 // only here, not in the reference (golden chat/prefix/content-plain).
 OutputStart StartOf(const Conversation& conversation, const Profile& profile) {
+  if (conversation.raw) return OutputStart::kContentContinued;
   const OutputStart fresh = conversation.thinking ? OutputStart::kReasoning : OutputStart::kContent;
   if (conversation.messages.empty() || !conversation.messages.back().is_prefix) return fresh;
   const Message& prefix = conversation.messages.back();
@@ -73,23 +72,6 @@ void DescribeOutput(const Conversation& conversation, const Profile& profile, An
   answer.parses_calls = !conversation.tools.empty();
   answer.starts_in_calls = deepseek_v41::OpensCalls(conversation);
   answer.is_json = conversation.response_format == ResponseFormat::kJsonObject;
-}
-
-// What the hosted service samples with, whatever was asked (spec recipe.md §6).
-void ApplySamplingPolicy(const Conversation& conversation,
-                         const Profile& profile,
-                         wire::SamplingParams& sampling) {
-  if (profile.sampling_as_asked) return;
-  if (conversation.thinking) {
-    sampling.temperature = 1.0;
-    sampling.top_p = std::max(sampling.top_p, 0.95);
-  } else {
-    sampling.top_p = 1.0;
-  }
-  sampling.frequency_penalty = 0.0;
-  sampling.presence_penalty = 0.0;
-  sampling.top_k = 0;
-  sampling.logit_bias.clear();
 }
 
 // What nothing enforces until there are grammars: listed, never dropped in silence.
@@ -167,15 +149,17 @@ Result<Prepared> Prepare(const Dialect& dialect,
   SLUICE_TRY(CheckImages(conversation, context.model));
   NormalizeStrictTools(conversation);
   const deepseek_v41::Prompt prompt = deepseek_v41::Render(conversation, context.profile);
-  auto ids = std::make_shared<const std::vector<TokenId>>(Encode(prompt, context.format));
+  const bool is_ids = conversation.raw && !conversation.raw->ids.empty();
+  auto ids = std::make_shared<const std::vector<TokenId>>(is_ids ? std::move(conversation.raw->ids)
+                                                                 : Encode(prompt, context.format));
 
   Prepared prepared;
   prepared.images = ImagesOf(prompt, *ids, context.format);
   const int64_t n_prompt = std::ssize(*ids);
-  SLUICE_TRY(prepared.generate.n_max, OutputLimit(request, n_prompt, context));
+  SLUICE_TRY(prepared.generate.n_max, OutputLimit(dialect, request, n_prompt, context));
   prepared.generate.script = ChoosePlay(dialect, request, n_prompt, context);
   prepared.generate.prompt = std::move(ids);
-  ApplySamplingPolicy(conversation, context.profile, request.sampling);
+  ApplySamplingPolicy(context.profile, conversation.thinking, request.sampling);
   prepared.generate.sampling = std::move(request.sampling);
   prepared.constraint = ConstraintOf(conversation);
   prepared.thinking_budget = request.thinking_budget;

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <span>
 #include <string>
 
 #include "codec/dialect.h"
@@ -160,10 +162,27 @@ TEST(Prepare, ConditionsOfAScriptSeeTheDecodedRequest) {
   EXPECT_EQ(TextOf(plain->generate.script->ids), "text");
 }
 
-TEST(Dialects, ChatIsServedOnItsThreePaths) {
-  ASSERT_EQ(Dialects().size(), 1u);
-  EXPECT_STREQ(Chat().name, "chat");
-  EXPECT_EQ(Chat().paths.size(), 3u);
+TEST(Dialects, EachApiHasADialectWithPathsOfItsOwn) {
+  std::set<std::string> paths;
+  size_t n_paths = 0;
+  for (const Dialect& dialect : Dialects()) {
+    EXPECT_EQ(&DialectOf(dialect.api), &dialect);
+    EXPECT_FALSE(dialect.paths.empty()) << dialect.name;
+    for (std::span<const char* const> group : {dialect.paths, dialect.count_paths}) {
+      n_paths += group.size();
+      paths.insert(group.begin(), group.end());
+    }
+  }
+  EXPECT_EQ(paths.size(), n_paths);
+  EXPECT_STREQ(DialectOf(Api::kChat).name, "chat");
+  EXPECT_EQ(DialectOf(Api::kChat).paths.size(), 3u);
+}
+
+// Agents of that API wait for their own status (spec script-format.md §1).
+TEST(Dialects, OverloadHasAStatusOfItsOwnOnMessages) {
+  EXPECT_EQ(HttpStatusOf(DialectOf(Api::kMessages), ErrorCode::kOverloaded), 529);
+  EXPECT_EQ(HttpStatusOf(DialectOf(Api::kChat), ErrorCode::kOverloaded), 503);
+  EXPECT_EQ(HttpStatusOf(DialectOf(Api::kMessages), ErrorCode::kRateLimited), 429);
 }
 
 }  // namespace

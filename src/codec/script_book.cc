@@ -35,19 +35,26 @@ struct Entry {
   std::atomic<int64_t> n_left;
 };
 
-// The last message of the user's side: what a `last` condition looks into.
-const Message* LastFromUser(const std::vector<Message>& messages) {
-  for (auto m = messages.rbegin(); m != messages.rend(); ++m) {
-    if (m->role == Role::kUser || m->role == Role::kTool || m->is_developer) return &*m;
-  }
-  return nullptr;
-}
-
 bool Contains(std::string_view text, std::string_view wanted) {
   return text.find(wanted) != std::string_view::npos;
 }
 
+// Whether the last message of the user's side holds `wanted`, in any of its parts.
+bool LastContains(const Conversation& conversation, std::string_view wanted) {
+  if (conversation.raw) return Contains(conversation.raw->text, wanted);
+  const std::vector<Message>& messages = conversation.messages;
+  auto m = std::ranges::find_if(messages.rbegin(), messages.rend(), [](const Message& message) {
+    return message.role == Role::kUser || message.role == Role::kTool || message.is_developer;
+  });
+  for (; m != messages.rend(); ++m) {
+    if (Contains(m->text, wanted)) return true;
+    if (!m->continues) return false;
+  }
+  return false;
+}
+
 bool PromptContains(const Conversation& conversation, std::string_view wanted) {
+  if (conversation.raw && Contains(conversation.raw->text, wanted)) return true;
   for (const Message& message : conversation.messages) {
     if (Contains(message.text, wanted) || Contains(message.reasoning.value_or(""), wanted))
       return true;
@@ -67,10 +74,7 @@ bool Holds(const ScriptConditions& when, std::string_view api, const Conversatio
   if (when.tool &&
       std::ranges::find(conversation.tools, *when.tool, &Tool::name) == conversation.tools.end())
     return false;
-  if (when.last) {
-    const Message* last = LastFromUser(conversation.messages);
-    if (last == nullptr || !Contains(last->text, *when.last)) return false;
-  }
+  if (when.last && !LastContains(conversation, *when.last)) return false;
   return !when.prompt || PromptContains(conversation, *when.prompt);
 }
 

@@ -11,6 +11,7 @@
 #include "serve/body.h"
 #include "serve/generation.h"
 #include "serve/operations.h"
+#include "serve/token_count.h"
 
 namespace sluice::serve {
 namespace {
@@ -155,8 +156,10 @@ Async<bool> Connection::ServeOne() {
   } else if (end == ReadEnd::kDone && match.route->handler == Handler::kGenerate) {
     Generation generation(*this, *request, *match.dialect, *account_);
     again = co_await generation.Run();
+  } else if (end == ReadEnd::kDone && match.route->handler == Handler::kCountTokens) {
+    again = co_await CountTokens(*this, *request, *match.dialect, *account_);
   } else if (end == ReadEnd::kDone) {
-    Response response = HandleOperation(net_, match, request->id);
+    Response response = HandleOperation(net_, match, request->head(), request->id);
     again = co_await Respond(*request, std::move(response));
   }
   (void)Charge(*request, 0);  // giving back is not refused
@@ -275,7 +278,7 @@ Status Connection::Check(const HttpRequest& request, const RouteMatch& match) {
     account_ = *account;
     ++account_->n_held;
   }
-  return CheckBody(head, match.route->handler == Handler::kGenerate);
+  return CheckBody(head, match.dialect != nullptr);
 }
 
 // DNS rebinding and cross-site requests reach a loopback server through the user's browser, which
@@ -327,8 +330,9 @@ Status Connection::CheckBody(const RequestHead& head, bool wants_json) const {
 Async<bool> Connection::Refuse(HttpRequest& request,
                                const RouteMatch& match,
                                const Status& status) {
+  const bool is_anthropic = request.parser.head_done() && request.head().is_anthropic;
   const codec::Dialect& dialect =
-      match.dialect != nullptr ? *match.dialect : codec::Dialects().front();
+      match.dialect != nullptr ? *match.dialect : ErrorDialect(is_anthropic);
   Response response = ErrorResponse(status, dialect, request.id);
   if (status.code() == ErrorCode::kMethodNotAllowed)
     response.headers.emplace_back("Allow", match.allow);

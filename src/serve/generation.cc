@@ -5,22 +5,10 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/work_pool.h"
-#include "serve/prep_job.h"
+#include "serve/preparation.h"
 
 namespace sluice::serve {
 namespace {
-
-// What a client is told to wait when the server as a whole is full.
-constexpr Duration kOverloadRetry = Duration::Seconds(1);
-
-// Bodies up to this size are prepared on the net thread: decoding 4 KiB takes about as long as
-// waking another thread and being woken by it (10 to 20 us), and two hand-overs less are felt when
-// thousands of small requests come a second.
-constexpr size_t kInlinePrepBytes = 4096;
-// Bodies above this, and compressed ones, have a pool of their own: tens of megabytes of JSON take
-// more than a second, and nobody else should wait for them.
-constexpr size_t kLargeBodyBytes = 256 * 1024;
 
 // How long the end of a request that a stop string has cancelled is waited for. A living engine
 // sends it within one step.
@@ -28,12 +16,6 @@ constexpr Duration kUsageWait = Duration::Seconds(1);
 
 // Writes of a stream that always has news before the others take their turn.
 constexpr int kFlushesPerTurn = 4;
-
-Status Overloaded(std::string message) {
-  Status status(ErrorCode::kOverloaded, std::move(message));
-  status.set_retry_after(kOverloadRetry);
-  return status;
-}
 
 }  // namespace
 
@@ -88,51 +70,14 @@ Status Generation::Admit() {
 }
 
 Async<Status> Generation::Prepare() {
-  const std::string& encoding = request_.head().content_encoding;
-  if (encoding.empty() && request_.body.size() <= kInlinePrepBytes) {
-    Time begin = net_.Now();
-    Result<codec::Prepared> result = codec::Prepare(dialect_, request_.body, net_.parts.prepare);
-    co_return Took(std::move(result), net_.Now() - begin);
-  }
-  bool is_large = !encoding.empty() || request_.body.size() > kLargeBodyBytes;
-  WorkPool& pool = is_large ? net_.parts.prep_large : net_.parts.prep;
-  PrepJob::Params params{.dialect = dialect_,
-                         .encoding = encoding,
-                         .body = std::move(request_.body),
-                         .n_charged_bytes = request_.charged_bytes,
-                         .waiter = connection_};
-  auto owned = std::make_unique<PrepJob>(net_, std::move(params));
-  if (!pool.TryPost(*owned)) co_return Overloaded("too many requests wait to be prepared");
-  PrepJob* job = owned.release();  // shared with the prep thread from here on
-  while (!job->done()) {
-    Status end = WhyEnd();
-    if (!end.ok() && job->Abandon()) co_return end;
-    if (job->is_finishing()) net_.ready.Add(connection_);
-    if (!job->done()) co_await wake_;
-  }
-  owned.reset(job);
-  co_return Took(owned->TakeResult(), owned->spent());
-}
-
-// While nothing was sent yet: whether there is a reason to stop waiting.
-Status Generation::WhyEnd() {
-  Time deadline = started_ + net_.options.request_timeout;
-  connection_.set_wake_at(deadline);
-  if (net_.stopping) return Overloaded("the server is shutting down");
-  if (connection_.PeerIsGone()) return Status(ErrorCode::kCancelled, "the client is gone");
-  if (net_.Now() < deadline) return Status::Ok();
-  return Status(ErrorCode::kDeadlineExceeded, "the request was not prepared by its deadline");
-}
-
-Status Generation::Took(Result<codec::Prepared> result, Duration spent) {
-  request_.body = std::string();
+  PrepareParams params{.dialect = dialect_,
+                       .context = net_.parts.prepare,
+                       .deadline = started_ + net_.options.request_timeout};
+  prepared_.emplace();
+  Duration spent;
+  Status status = co_await PrepareBody(connection_, request_, params, *prepared_, spent);
   trace_.Add(Zone::kCodecDecode, spent);
-  metrics::Observe(metrics::kPrep, spent.seconds());
-  if (!result) return std::move(result.error());
-  prepared_ = std::move(*result);
-  // A compressed body may become a prompt a thousand times its size.
-  const std::vector<TokenId>& prompt = *prepared_->generate.prompt;
-  return connection_.Charge(request_, static_cast<int64_t>(prompt.size() * sizeof(TokenId)));
+  co_return status;
 }
 
 Status Generation::SubmitAll() {
@@ -383,7 +328,7 @@ Async<bool> Generation::EndWith(Status end) {
     Log(LogLevel::kError, "a request failed", {{"request", request_.id}, {"error", end.message()}});
   }
   CancelAll();  // the other choices: nobody will see them
-  status_ = RowOf(end.code()).http_status;
+  status_ = codec::HttpStatusOf(dialect_, end.code());
   if (outcome_ != metrics::Outcome::kRefused) outcome_ = metrics::Outcome::kError;
   if (frames_) {
     answer_->Fail(end, request_.id, frames_->Begin());

@@ -60,8 +60,6 @@ class Generation {
 
   Status Admit();
   Async<Status> Prepare();
-  Status WhyEnd();
-  Status Took(Result<codec::Prepared> result, Duration spent);
   Status SubmitAll();
   Async<bool> Answer();
   Status DrainEvents(std::string& out);

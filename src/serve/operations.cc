@@ -1,5 +1,7 @@
 #include "serve/operations.h"
 
+#include <fmt/chrono.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cmath>
@@ -36,10 +38,47 @@ void WriteModel(JsonWriter& w,
   w.EndObject();
 }
 
+// The same as Anthropic's clients expect it.
+void WriteAnthropicModel(JsonWriter& w,
+                         const codec::ModelCard& card,
+                         std::string_view name,
+                         int64_t created) {
+  w.Object();
+  w.Key("type").String("model");
+  w.Key("id").String(name);
+  w.Key("display_name").String(name);
+  w.Key("created_at")
+      .String(fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(created))));
+  w.Key("lifecycle").String("active");
+  w.Key("max_input_tokens").Int(card.n_context);
+  w.Key("max_tokens").Int(card.n_output_max);
+  w.Key("context_length").Int(card.n_context);
+  w.Key("max_output_tokens").Int(card.n_output_max);
+  w.EndObject();
+}
+
 std::vector<std::string_view> NamesOf(const codec::ModelCard& card) {
   std::vector<std::string_view> names{card.name};
   names.insert(names.end(), card.aliases.begin(), card.aliases.end());
   return names;
+}
+
+// All of them on one page.
+Response AnthropicModels(const Net& net) {
+  const codec::ModelCard& card = net.parts.prepare.model;
+  const std::vector<std::string_view> names = NamesOf(card);
+  Response response;
+  JsonWriter w(response.body);
+  w.Object();
+  w.Key("data").Array();
+  for (std::string_view name : names)
+    WriteAnthropicModel(w, card, name, net.started.whole_seconds());
+  w.EndArray();
+  w.Key("has_more").Bool(false);
+  w.Key("first_id").String(names.front());
+  w.Key("last_id").String(names.back());
+  w.EndObject();
+  return response;
 }
 
 Response Models(const Net& net) {
@@ -56,18 +95,24 @@ Response Models(const Net& net) {
   return response;
 }
 
-Response Model(const Net& net, std::string_view name, std::string_view request_id) {
+struct ModelParams {
+  std::string_view name;
+  bool is_anthropic;
+};
+
+Response Model(const Net& net, const ModelParams& params, std::string_view request_id) {
   const codec::ModelCard& card = net.parts.prepare.model;
   std::vector<std::string_view> names = NamesOf(card);
-  if (std::find(names.begin(), names.end(), name) == names.end()) {
+  if (std::ranges::find(names, params.name) == names.end()) {
     Status status(ErrorCode::kModelNotFound,
                   "no model of that name is served; GET /v1/models lists those that are");
     status.set_param("model");
-    return ErrorResponse(status, codec::Dialects().front(), request_id);
+    return ErrorResponse(status, ErrorDialect(params.is_anthropic), request_id);
   }
   Response response;
   JsonWriter w(response.body);
-  WriteModel(w, card, name, net.started.whole_seconds());
+  auto write = params.is_anthropic ? &WriteAnthropicModel : &WriteModel;
+  write(w, card, params.name, net.started.whole_seconds());
   return response;
 }
 
@@ -161,15 +206,18 @@ Response Limits() {
 
 }  // namespace
 
-Response HandleOperation(Net& net, const RouteMatch& match, std::string_view request_id) {
+Response HandleOperation(Net& net,
+                         const RouteMatch& match,
+                         const RequestHead& head,
+                         std::string_view request_id) {
   switch (match.route->handler) {
     case Handler::kRoot:
     case Handler::kVersion:
       return Version(net);
     case Handler::kModels:
-      return Models(net);
+      return head.is_anthropic ? AnthropicModels(net) : Models(net);
     case Handler::kModel:
-      return Model(net, match.rest, request_id);
+      return Model(net, {.name = match.rest, .is_anthropic = head.is_anthropic}, request_id);
     case Handler::kHealth:
       return State(net.EngineAlive(), kNoSteps);
     case Handler::kReady:
@@ -195,6 +243,7 @@ Response HandleOperation(Net& net, const RouteMatch& match, std::string_view req
       return State(true, "");
     }
     case Handler::kGenerate:
+    case Handler::kCountTokens:
       break;
   }
   SLUICE_CHECK(!"a route without a handler");
@@ -202,7 +251,18 @@ Response HandleOperation(Net& net, const RouteMatch& match, std::string_view req
 }
 
 metrics::Route RouteLabel(const RouteMatch& match) {
-  if (match.dialect != nullptr) return metrics::Route::kChat;
+  if (match.dialect != nullptr) {
+    if (match.route != nullptr && match.route->handler == Handler::kCountTokens)
+      return metrics::Route::kCountTokens;
+    switch (match.dialect->api) {
+      case codec::Api::kChat:
+        return metrics::Route::kChat;
+      case codec::Api::kMessages:
+        return metrics::Route::kMessages;
+      case codec::Api::kCompletions:
+        return metrics::Route::kCompletions;
+    }
+  }
   if (match.route == nullptr) return metrics::Route::kOther;
   switch (match.route->handler) {
     case Handler::kRoot:

@@ -12,7 +12,10 @@
 
 namespace sluice::serve {
 
-Response HandleOperation(Net& net, const RouteMatch& match, std::string_view request_id);
+Response HandleOperation(Net& net,
+                         const RouteMatch& match,
+                         const RequestHead& head,
+                         std::string_view request_id);
 
 // The label under which a response to this request is counted.
 metrics::Route RouteLabel(const RouteMatch& match);

@@ -21,6 +21,7 @@ class PrepJob : public Work {
  public:
   struct Params {
     const codec::Dialect& dialect;
+    codec::PrepareContext context;
     std::string encoding;  // of the body; empty: none
     std::string body;
     int64_t n_charged_bytes;  // of the body, as net.buffered_bytes counts it

@@ -163,6 +163,8 @@ Status RequestParser::State::ReadHead() {
   if (Lower(authorization.substr(0, 7)) == "bearer ")
     head.bearer = std::string(Trim(authorization.substr(7)));
   head.api_key = std::string(View(message["x-api-key"]));
+  head.is_anthropic =
+      message.find("anthropic-version") != message.end() || head.path.starts_with("/anthropic/");
 
   if (auto length = parser.content_length()) {
     if (*length > static_cast<std::uint64_t>(max.body_bytes)) {

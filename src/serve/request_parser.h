@@ -28,6 +28,7 @@ struct RequestHead {
   std::string content_encoding;  // lower case, empty: identity
   std::string bearer;            // credential of Authorization: Bearer
   std::string api_key;           // x-api-key
+  bool is_anthropic = false;     // speaks Anthropic's API: its version header, or below its path
 };
 
 class RequestParser {

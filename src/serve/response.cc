@@ -66,11 +66,15 @@ void AppendHead(std::string& out, const HeadLine& line, const Headers& headers) 
   out += "\r\n";
 }
 
+const codec::Dialect& ErrorDialect(bool is_anthropic) {
+  return codec::DialectOf(is_anthropic ? codec::Api::kMessages : codec::Api::kChat);
+}
+
 Response ErrorResponse(const Status& status,
                        const codec::Dialect& dialect,
                        std::string_view request_id) {
   Response response;
-  response.status = RowOf(status.code()).http_status;
+  response.status = codec::HttpStatusOf(dialect, status.code());
   response.body = dialect.error_body(status, request_id);
   if (status.code() == ErrorCode::kUnauthenticated)
     response.headers.emplace_back("WWW-Authenticate", "Bearer");

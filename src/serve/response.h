@@ -44,6 +44,9 @@ struct HeadLine {
 // Appends status line, header fields and the empty line.
 void AppendHead(std::string& out, const HeadLine& line, const Headers& headers);
 
+// Whose error form is used where the path belongs to no dialect.
+const codec::Dialect& ErrorDialect(bool is_anthropic);
+
 // The error as `dialect`'s clients expect it, with retry headers. The text of an internal error
 // stays inside.
 Response ErrorResponse(const Status& status,

@@ -12,6 +12,8 @@ constexpr Route kRoutes[] = {
     {"GET", "/models", Port::kPublic, Access::kKey, Handler::kModels},
     {"GET", "/v1/models/", Port::kPublic, Access::kKey, Handler::kModel},
     {"GET", "/models/", Port::kPublic, Access::kKey, Handler::kModel},
+    {"GET", "/anthropic/v1/models", Port::kPublic, Access::kKey, Handler::kModels},
+    {"GET", "/anthropic/v1/models/", Port::kPublic, Access::kKey, Handler::kModel},
     {"GET", "/version", Port::kBoth, Access::kAnyone, Handler::kVersion},
     {"GET", "/health", Port::kBoth, Access::kAnyone, Handler::kHealth},
     {"GET", "/ready", Port::kBoth, Access::kAnyone, Handler::kReady},
@@ -23,6 +25,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/admin/reload", Port::kAdmin, Access::kAnyone, Handler::kReload},
 };
 constexpr Route kGenerateRoute = {"POST", "", Port::kPublic, Access::kKey, Handler::kGenerate};
+constexpr Route kCountRoute = {"POST", "", Port::kPublic, Access::kKey, Handler::kCountTokens};
 
 bool Serves(const Route& route, std::string_view path, Port port) {
   if ((static_cast<int>(route.port) & static_cast<int>(port)) == 0) return false;
@@ -31,12 +34,19 @@ bool Serves(const Route& route, std::string_view path, Port port) {
                    : path == route.path;
 }
 
-const codec::Dialect* DialectAt(std::string_view path) {
+struct DialectRoute {
+  const codec::Dialect* dialect = nullptr;
+  const Route* route = nullptr;
+};
+
+DialectRoute DialectAt(std::string_view path) {
   for (const codec::Dialect& dialect : codec::Dialects()) {
-    if (std::find(dialect.paths.begin(), dialect.paths.end(), path) != dialect.paths.end())
-      return &dialect;
+    if (std::ranges::find(dialect.paths, path) != dialect.paths.end())
+      return {&dialect, &kGenerateRoute};
+    if (std::ranges::find(dialect.count_paths, path) != dialect.count_paths.end())
+      return {&dialect, &kCountRoute};
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace
@@ -45,11 +55,10 @@ std::span<const Route> Routes() { return kRoutes; }
 
 RouteMatch FindRoute(std::string_view method, std::string_view path, Port port) {
   RouteMatch match;
-  if (const codec::Dialect* dialect = DialectAt(path);
-      dialect != nullptr && port == Port::kPublic) {
+  if (DialectRoute at = DialectAt(path); at.dialect != nullptr && port == Port::kPublic) {
     match.allow = "POST, OPTIONS";
-    if (method == "POST") match.route = &kGenerateRoute;
-    match.dialect = dialect;
+    if (method == "POST") match.route = at.route;
+    match.dialect = at.dialect;
     return match;
   }
   for (const Route& route : kRoutes) {

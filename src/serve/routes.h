@@ -20,7 +20,8 @@ enum class Access : uint8_t {
 };
 
 enum class Handler : uint8_t {
-  kGenerate,  // Route::dialect
+  kGenerate,     // RouteMatch::dialect
+  kCountTokens,  // RouteMatch::dialect
   kRoot,
   kModels,
   kModel,
@@ -45,7 +46,7 @@ std::span<const Route> Routes();
 
 struct RouteMatch {
   const Route* route = nullptr;             // null: see `allow`
-  const codec::Dialect* dialect = nullptr;  // kGenerate
+  const codec::Dialect* dialect = nullptr;  // kGenerate, kCountTokens
   std::string_view rest;                    // behind a path that ends in '/'
   std::string allow;                        // methods of this path; empty: no such path
 };

@@ -6,6 +6,13 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
+# Where cases are sent that do not say it, by their folder.
+_PATHS = {
+    "chat": "/v1/chat/completions",
+    "messages": "/v1/messages",
+    "completions": "/v1/completions",
+}
+_COMPLETIONS_PATHS = ("/v1/completions", "/completions", "/beta/completions")
 _MESSAGES = [{"role": "user", "content": "hi"}]
 _EVENT = re.compile(r'\s*(reasoning|content|finish|error)\s+("(?:[^"\\]|\\.)*"|\w+)\s*')
 
@@ -33,6 +40,15 @@ class Case:
     logprob: float | None = None
     alternatives: int | None = None
     header_is: list = field(default_factory=list)
+    stop: str | None = None  # Messages: the stop string that was found
+    blocks: list | None = None  # Messages: the content of the answer
+
+    @property
+    def api(self):
+        path = self.path.partition("?")[0]
+        if path.endswith("/messages"):
+            return "messages"
+        return "completions" if path in _COMPLETIONS_PATHS else "chat"
 
     @property
     def takes_script(self):
@@ -125,13 +141,18 @@ def _take(case, state, key, value):
         case.alone = True
     elif key == "path":
         case.path = value
+    elif key == "stop":
+        case.stop = json.loads(value)
+    elif key == "blocks":
+        case.blocks = json.loads(value)
     else:
         raise ValueError(f"unknown keyword {key!r}")
 
 
 def _finish(case, state):
     """What follows from the lines together."""
-    whole = {"model": "deepseek-flash", "messages": _MESSAGES} | expand(state["request"])
+    prompt = {"prompt": "hi"} if case.api == "completions" else {"messages": _MESSAGES}
+    whole = {"model": "deepseek-flash"} | prompt | expand(state["request"])
     case.request = {k: v for k, v in whole.items() if k not in state["omit"]}
     case.script = [expand(x) for x in case.script]
     # A line that looks at the prompt, or a body that is no request, leaves no place for the marker.
@@ -159,7 +180,8 @@ def load(file):
         key, _, value = line.partition(" ")
         try:
             if key == "case":
-                out.append((Case(name=value.strip()), {"request": {}, "omit": []}))
+                case = Case(name=value.strip(), path=_PATHS[file.parent.name])
+                out.append((case, {"request": {}, "omit": []}))
             else:
                 _take(*out[-1], key, value.strip())
         except (ValueError, AssertionError, IndexError) as error:
@@ -193,9 +215,12 @@ def request_body(case, run):
     request = json.loads(json.dumps(case.request))
     if run == "stream":
         request["stream"] = True
-        if case.usage and "stream_options" not in request:
+        if case.usage and case.api != "messages" and "stream_options" not in request:
             request["stream_options"] = {"include_usage": True}
-    if mark := marker(case, run):
+    mark = marker(case, run)
+    if mark and case.api == "completions":
+        request["prompt"] += mark
+    elif mark:
         last = [m for m in request["messages"] if m["role"] in ("user", "developer", "tool")][-1]
         if isinstance(last["content"], list):
             text = [p for p in last["content"] if p["type"] == "text"][-1]

@@ -46,6 +46,18 @@ class Response:
         assert isinstance(error["type"], str) and error["type"], error
         return error
 
+    def anthropic_error(self):
+        """The error object of an Anthropic-style error body, which must be complete."""
+        assert self.header("content-type").startswith("application/json"), self.headers
+        body = self.json()
+        assert set(body) == {"type", "error", "request_id"} and body["type"] == "error", body
+        assert body["request_id"] == self.header("request-id"), body
+        error = body["error"]
+        assert set(error) == {"message", "type"}, error
+        assert isinstance(error["message"], str) and error["message"], error
+        assert isinstance(error["type"], str) and error["type"], error
+        return error
+
 
 def tls_context():
     """Trusts anything: these tests look at HTTP, not at certificates."""

@@ -43,6 +43,8 @@ class Choice:
     reasoning: str | None = None
     content: str | None = None
     finish: str | None = None
+    stop: str | None = None  # Messages: the stop string that was found
+    blocks: list = field(default_factory=list)  # Messages: all of them
     logprobs: dict = field(default_factory=dict)  # "content" / "reasoning_content" -> entries
     deltas: list = field(default_factory=list)  # ("reasoning" | "content", text) as they came
 
@@ -148,6 +150,22 @@ def read_body(body):
             logprobs={k: v for k, v in (part["logprobs"] or {}).items() if v},
         )
     return answer
+
+
+def counts(usage):
+    """Tokens by kind: prompt (cached ones included), completion, cached, reasoning."""
+    prompt, completion = usage["prompt_tokens"], usage["completion_tokens"]
+    assert usage["total_tokens"] == prompt + completion
+    cached = usage["prompt_tokens_details"]["cached_tokens"]
+    assert usage["prompt_cache_hit_tokens"] == cached
+    assert usage["prompt_cache_miss_tokens"] == prompt - cached >= 0
+    reasoning = usage.get("completion_tokens_details", {}).get("reasoning_tokens")
+    return {
+        "prompt": prompt,
+        "completion": completion,
+        "cached": cached,
+        "reasoning": reasoning,
+    }
 
 
 def merged(deltas):

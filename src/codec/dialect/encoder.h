@@ -13,6 +13,8 @@
 #include "base/status.h"
 #include "codec/conversation.h"
 #include "codec/dialect/chat/encode.h"
+#include "codec/dialect/completions/encode.h"
+#include "codec/dialect/messages/encode.h"
 #include "codec/output_event.h"
 #include "wire/usage.h"
 
@@ -44,7 +46,9 @@ concept AnswerEncoder = requires(T encoder,
   { encoder.held_bytes() } -> std::same_as<int64_t>;
 };
 
-using Encoder = std::variant<chat::Encoder>;
+using Encoder = std::variant<chat::Encoder, messages::Encoder, completions::Encoder>;
 static_assert(AnswerEncoder<chat::Encoder>);
+static_assert(AnswerEncoder<messages::Encoder>);
+static_assert(AnswerEncoder<completions::Encoder>);
 
 }  // namespace sluice::codec

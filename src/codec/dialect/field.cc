@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/json_writer.h"
 #include "base/utf8.h"
 
@@ -85,6 +87,12 @@ Status ReadString(std::string_view path,
   if (!value.is_string()) return WrongValue(path, "a string", value);
   into = value.AsString();
   return Status::Ok();
+}
+
+bool StartsWithIgnoringCase(std::string_view text, std::string_view lower) {
+  return text.size() >= lower.size() &&
+         std::ranges::equal(text.substr(0, lower.size()), lower, {},
+                            [](char c) { return c >= 'A' && c <= 'Z' ? c | 32 : c; });
 }
 
 bool InRange(double value, double low, double high) { return value >= low && value <= high; }

@@ -38,6 +38,9 @@ Status ReadString(std::string_view path,
                   const JsonValue& value,
                   std::optional<std::string_view>& into);
 
+// `lower`: ASCII, lower case.
+bool StartsWithIgnoringCase(std::string_view text, std::string_view lower);
+
 // Finite and in [low, high]; written so that NaN fails.
 bool InRange(double value, double low, double high);
 

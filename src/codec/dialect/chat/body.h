@@ -14,10 +14,10 @@
 #include "codec/conversation.h"
 #include "codec/dialect/chat/messages.h"
 #include "codec/dialect/chat/tools.h"
+#include "codec/dialect/effort.h"
+#include "codec/dialect/sampling.h"
 
 namespace sluice::codec::chat {
-
-inline constexpr int32_t kEffortOff = 0;  // `none`
 
 struct Body {
   std::optional<std::string_view> model;
@@ -41,8 +41,7 @@ struct Body {
   std::optional<uint64_t> top_logprobs;
   JsonValue logit_bias;  // an object, if it is there
 
-  bool stop_is_list = false;
-  std::vector<std::string_view> stops;
+  RawStops stop;
   std::optional<bool> stream;
   bool has_stream_options = false;
   std::optional<bool> include_usage;

@@ -9,32 +9,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/json.h"
 #include "base/limits.h"
 #include "codec/dialect/chat/body.h"
 #include "codec/dialect/field.h"
-#include "codec/dialect/history.h"
+#include "codec/dialect/request_check.h"
+#include "codec/dialect/sampling.h"
 #include "codec/dialect/schema_check.h"
+#include "codec/dialect/tool_check.h"
 #include "codec/format/deepseek_v41/format.h"
 
 namespace sluice::codec::chat {
 namespace {
-
-Status CheckModel(std::string_view asked, const PrepareContext& context) {
-  const ModelCard& model = context.model;
-  std::vector<std::string> names = model.aliases;
-  names.push_back(model.name);
-  if (std::ranges::find(names, asked) != names.end()) return Status::Ok();
-  std::ranges::sort(names);
-  std::string text = fmt::format("The supported API model names are {}, but you passed {}.",
-                                 fmt::join(names, ", "), Shorten(asked));
-  if (!context.profile.extensions) return Status::Invalid(std::move(text));
-  Status status(ErrorCode::kModelNotFound, std::move(text));
-  status.set_param("model");
-  return status;
-}
 
 // spec recipe.md §3.6: `thinking` decides, else the effort, else the server.
 void DecideThinking(const Body& body, const PrepareContext& context, DecodedRequest& request) {
@@ -52,14 +39,6 @@ void DecideThinking(const Body& body, const PrepareContext& context, DecodedRequ
   request.answer.thinking = conversation.thinking;
 }
 
-bool ContainsJsonWord(const std::vector<Message>& messages) {
-  constexpr std::string_view kWord = "json";
-  auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; };
-  return std::ranges::any_of(messages, [&](const Message& message) {
-    return !std::ranges::search(message.text, kWord, {}, lower).empty();
-  });
-}
-
 Status CheckPrefixCombinations(const Conversation& conversation) {
   if (conversation.messages.empty() || !conversation.messages.back().is_prefix) return Status::Ok();
   const bool has_calls = std::ranges::any_of(conversation.messages, [](const Message& m) {
@@ -69,28 +48,6 @@ Status CheckPrefixCombinations(const Conversation& conversation) {
     return Status::Invalid("Function call should not be used with prefix");
   if (conversation.response_format == ResponseFormat::kJsonObject) {
     return Status::Invalid("response_format json_object should not be used with prefix");
-  }
-  return Status::Ok();
-}
-
-Status ReadStops(const Body& body, AnswerSpec& answer) {
-  if (body.stops.size() > limits::kMaxStops) {
-    return Status::Invalid(fmt::format("Stop string array too long: {}", body.stops.size()));
-  }
-  for (size_t i = 0; i < body.stops.size(); ++i) {
-    std::string path = body.stop_is_list ? fmt::format("stop[{}]", i) : "stop";
-    if (body.stops[i].empty()) {
-      return Status::Invalid(fmt::format(
-          "Invalid '{}': empty string. Expected a string with minimum length 1, but got an empty "
-          "string instead.",
-          path));
-    }
-    if (body.stops[i].size() > limits::kMaxStopBytes) {
-      return Status::InvalidField("stop",
-                                  fmt::format("`{}` has {} bytes, at most {} are allowed", path,
-                                              body.stops[i].size(), limits::kMaxStopBytes));
-    }
-    answer.stops.emplace_back(body.stops[i]);
   }
   return Status::Ok();
 }
@@ -114,20 +71,6 @@ Status CheckResponseSchema(const Body& body) {
                            {.what = "json schema", .top_may_be_empty = false});
 }
 
-Status ReadRange(std::string_view name,
-                 std::optional<double> asked,
-                 std::pair<double, double> range,
-                 std::string_view range_text,
-                 double& into) {
-  if (!asked) return Status::Ok();
-  if (!InRange(*asked, range.first, range.second)) {
-    return Status::Invalid(
-        fmt::format("Invalid {} value, the valid range of {} is {}", name, name, range_text));
-  }
-  into = *asked + 0.0;  // -0 is 0
-  return Status::Ok();
-}
-
 Status ReadLogprobs(const Body& body, AnswerSpec& answer) {
   answer.logprobs = body.logprobs.value_or(false);
   if (!body.top_logprobs) return Status::Ok();
@@ -145,15 +88,6 @@ Status ReadLogprobs(const Body& body, AnswerSpec& answer) {
   return Status::Ok();
 }
 
-Status CheckOutputLimit(std::string_view name,
-                        const std::optional<uint64_t>& asked,
-                        const ModelCard& model) {
-  if (!asked || (*asked >= 1 && *asked <= static_cast<uint64_t>(model.n_output_max)))
-    return Status::Ok();
-  return Status::Invalid(fmt::format("Invalid {} value, the valid range of {} is [1, {}]", name,
-                                     name, model.n_output_max));
-}
-
 // The smaller of the two; the reference does not know the second.
 Status ReadOutputLimit(const Body& body, const PrepareContext& context, std::optional<int32_t>& n) {
   SLUICE_TRY(CheckOutputLimit("max_tokens", body.max_tokens, context.model));
@@ -169,70 +103,19 @@ Status ReadOutputLimit(const Body& body, const PrepareContext& context, std::opt
   return Status::Ok();
 }
 
-// {"17": -100}: token ids as decimal keys.
-Status ReadLogitBias(const JsonValue& value,
-                     int32_t n_vocabulary,
-                     std::vector<wire::LogitBias>& biases) {
-  constexpr std::string_view kName = "logit_bias";
-  if (value.size() > limits::kMaxLogitBias) {
-    return Status::InvalidField(std::string(kName),
-                                fmt::format("`{}` has {} entries, at most {} are allowed", kName,
-                                            value.size(), limits::kMaxLogitBias));
-  }
-  for (JsonMember member : value.members()) {
-    int32_t id = -1;
-    const char* end = member.key.data() + member.key.size();
-    auto [parsed, error] = std::from_chars(member.key.data(), end, id);
-    const bool is_canonical =
-        error == std::errc() && parsed == end && fmt::to_string(id) == member.key;
-    if (!is_canonical || id < 0 || id >= n_vocabulary) {
-      return Status::InvalidField(
-          std::string(kName),
-          fmt::format("a key of `{}` must be a token id from 0 to {}, not \"{}\"", kName,
-                      n_vocabulary - 1, Shorten(member.key)));
-    }
-    if (!member.value.is_number() || !InRange(member.value.AsDouble(), -100, 100)) {
-      return Named(
-          WrongValue(fmt::format("{}.{}", kName, id), "a number from -100 to 100", member.value),
-          kName);
-    }
-    biases.push_back({.token = TokenId(id), .bias = static_cast<float>(member.value.AsDouble())});
-  }
-  return Status::Ok();
-}
-
-Status ReadChoices(const Body& body, const Profile& profile, AnswerSpec& answer) {
-  if (!body.n) return Status::Ok();
-  // The reference's words for its own limit; golden cases hold clients to them.
-  if (*body.n == 0 || (*body.n > 1 && !profile.sampling_as_asked))
-    return Status::Invalid("Invalid n value (currently only n = 1 is supported)");
-  if (*body.n > limits::kMaxChoices) {
-    return Status::InvalidField(
-        "n", fmt::format("Invalid n value {}, the valid range of n is [1, {}]", *body.n,
-                         limits::kMaxChoices));
-  }
-  answer.n_choices = static_cast<int32_t>(*body.n);
-  return Status::Ok();
-}
-
 Status ReadNumbers(const Body& body, const PrepareContext& context, DecodedRequest& request) {
   wire::SamplingParams& sampling = request.sampling;
-  SLUICE_TRY(ReadChoices(body, context.profile, request.answer));
-  SLUICE_TRY(ReadRange("presence_penalty", body.presence_penalty, {-2, 2}, "[-2, 2]",
-                       sampling.presence_penalty));
-  SLUICE_TRY(ReadRange("frequency_penalty", body.frequency_penalty, {-2, 2}, "[-2, 2]",
-                       sampling.frequency_penalty));
-  SLUICE_TRY(ReadRange("temperature", body.temperature, {0, 2}, "[0, 2]", sampling.temperature));
-  // The least double above 0: the range is open there.
-  SLUICE_TRY(ReadRange("top_p", body.top_p, {5e-324, 1}, "(0, 1.0]", sampling.top_p));
+  SLUICE_TRY(ReadChoices(body.n, context.profile, request.answer.n_choices));
+  SLUICE_TRY(ReadPenalty("presence_penalty", body.presence_penalty, sampling.presence_penalty));
+  SLUICE_TRY(ReadPenalty("frequency_penalty", body.frequency_penalty, sampling.frequency_penalty));
+  SLUICE_TRY(ReadTemperature(body.temperature, sampling.temperature));
+  SLUICE_TRY(ReadTopP(body.top_p, sampling.top_p));
   SLUICE_TRY(ReadLogprobs(body, request.answer));
   sampling.logprobs = request.answer.logprobs;
   sampling.n_top_logprobs = request.answer.n_top_logprobs;
 
   SLUICE_TRY(ReadOutputLimit(body, context, request.n_max_asked));
-  if (body.seed && *body.seed > static_cast<uint64_t>(INT64_MAX)) {
-    return Status::Invalid("Invalid seed value, the valid range of seed is [0, 2^63)");
-  }
+  SLUICE_TRY(CheckSeed(body.seed));
   sampling.seed = body.seed;
   return ReadLogitBias(body.logit_bias, context.format.n_tokens(), sampling.logit_bias);
 }
@@ -246,10 +129,7 @@ Status ReadUser(const Body& body, std::string& user) {
         "user_id", fmt::format("`user_id` must be 1 to {} of [a-zA-Z0-9_-], not \"{}\"",
                                limits::kMaxUserIdBytes, Shorten(*body.user_id)));
   }
-  if (body.user && body.user->size() > limits::kMaxUserIdBytes) {
-    return Status::InvalidField("user", fmt::format("`user` has {} bytes, at most {} are allowed",
-                                                    body.user->size(), limits::kMaxUserIdBytes));
-  }
+  SLUICE_TRY(CheckUser(body.user));
   user = body.user_id ? *body.user_id : body.user.value_or("");
   return Status::Ok();
 }
@@ -284,8 +164,10 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
   SLUICE_TRY(CheckToolNames(body.tools));
   SLUICE_TRY(ConvertMessages(*body.messages, conversation.messages));
   DecideThinking(body, context, request);
-  if (context.profile.missing_reasoning_reject && conversation.thinking) {
-    SLUICE_TRY(CheckReasoning(conversation.messages, !body.tools.empty()));
+  if (context.profile.missing_reasoning_reject && conversation.thinking &&
+      !HasItsReasoning(conversation.messages, !body.tools.empty())) {
+    return Status::Invalid(
+        "The `reasoning_content` in the thinking mode must be passed back to the API.");
   }
   SLUICE_TRY(CheckPrefixPosition(*body.messages));
   SetResponseFormat(body, conversation);
@@ -298,7 +180,7 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
   SLUICE_TRY(ConvertTools(body.tools, body.tool_choice, context.profile, conversation));
   conversation.parallel_tool_calls = body.parallel_tool_calls.value_or(true);
   SLUICE_TRY(CheckPrefixCombinations(conversation));
-  SLUICE_TRY(ReadStops(body, request.answer));
+  SLUICE_TRY(CheckStops("stop", body.stop, request.answer.stops));
   SLUICE_TRY(ReadStream(body, request.answer));
   SLUICE_TRY(CheckResponseSchema(body));
   SLUICE_TRY(CheckStrictMix(conversation.tools, body.response_format.has_value()));

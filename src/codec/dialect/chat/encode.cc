@@ -11,7 +11,9 @@
 #include <iterator>
 
 #include "base/json_writer.h"
-#include "codec/dialect/chat/logprobs.h"
+#include "codec/dialect/error_body.h"
+#include "codec/dialect/logprobs.h"
+#include "codec/dialect/openai_usage.h"
 
 namespace sluice::codec::chat {
 namespace {
@@ -33,8 +35,28 @@ const char* NameOf(codec::Finish finish) {
   return "stop";
 }
 
-bool StartsInReasoning(OutputStart start) {
-  return start == OutputStart::kReasoning || start == OutputStart::kReasoningContinued;
+// Appends {"content": [...], "reasoning_content": [...]} of two lists without brackets; an empty
+// one is null. The second member exists only with reasoning.
+void AppendLogprobsObject(std::string_view content,
+                          std::string_view reasoning,
+                          bool with_reasoning,
+                          std::string& out) {
+  auto append_list = [&out](std::string_view list) {
+    if (list.empty()) {
+      out += "null";
+      return;
+    }
+    out += '[';
+    out += list;
+    out += ']';
+  };
+  out += "{\"content\":";
+  append_list(content);
+  if (with_reasoning) {
+    out += ",\"reasoning_content\":";
+    append_list(reasoning);
+  }
+  out += '}';
 }
 
 }  // namespace
@@ -153,7 +175,7 @@ void Encoder::End(int32_t choice,
   const std::string_view frame_end = spec_.include_usage ? ",\"usage\":null}\n\n" : "}\n\n";
   out.resize(out.size() - frame_end.size());
   out += ",\"usage\":";
-  AppendUsage(*usage, out);
+  AppendOpenAiUsage(*usage, {.with_reasoning = spec_.thinking}, out);
   out += "}\n\n";
 }
 
@@ -161,7 +183,7 @@ void Encoder::Finish(const wire::Usage& usage, std::string& out) {
   if (spec_.stream) {
     if (spec_.include_usage && spec_.profile.usage_chunk) {
       out += "data: " + Head("chat.completion.chunk") + ",\"choices\":[],\"usage\":";
-      AppendUsage(usage, out);
+      AppendOpenAiUsage(usage, {.with_reasoning = spec_.thinking}, out);
       out += "}\n\n";
     }
     out += "data: [DONE]\n\n";
@@ -174,7 +196,7 @@ void Encoder::Finish(const wire::Usage& usage, std::string& out) {
     AppendChoice(static_cast<int32_t>(i), out);
   }
   out += "],\"usage\":";
-  AppendUsage(usage, out);
+  AppendOpenAiUsage(usage, {.with_reasoning = spec_.thinking}, out);
   out += '}';
 }
 
@@ -227,25 +249,6 @@ std::string Encoder::Head(std::string_view object) const {
   return head;
 }
 
-void Encoder::AppendUsage(const wire::Usage& usage, std::string& out) const {
-  JsonWriter w(out);
-  w.Object();
-  w.Key("prompt_tokens").Int(usage.n_prompt);
-  w.Key("completion_tokens").Int(usage.n_completion);
-  w.Key("total_tokens").Int(int64_t{usage.n_prompt} + usage.n_completion);
-  w.Key("prompt_tokens_details").Object().Key("cached_tokens").Int(usage.n_cached).EndObject();
-  if (spec_.thinking) {
-    w.Key("completion_tokens_details")
-        .Object()
-        .Key("reasoning_tokens")
-        .Int(usage.n_reasoning)
-        .EndObject();
-  }
-  w.Key("prompt_cache_hit_tokens").Int(usage.n_cached);
-  w.Key("prompt_cache_miss_tokens").Int(std::max(0, usage.n_prompt - usage.n_cached));
-  w.EndObject();
-}
-
 void Encoder::Heartbeat(std::string& out) const {
   // White space in front of a JSON body is legal; a comment line keeps an event stream alive.
   out += spec_.stream ? ": keep-alive\n\n" : "\n";
@@ -256,28 +259,8 @@ void Encoder::Fail(const Status& status, std::string_view request_id, std::strin
   // no finish_reason and no [DONE] behind it: a client that knows neither must see a broken answer,
   // not a complete one.
   if (spec_.stream) out += "data: ";
-  out += ErrorBody(status, request_id);
+  out += OpenAiErrorBody(status, request_id);
   if (spec_.stream) out += "\n\n";
-}
-
-std::string ErrorBody(const Status& status, std::string_view request_id) {
-  const bool is_ours =
-      status.code() == ErrorCode::kInternal || status.code() == ErrorCode::kCorrupt;
-  std::string message(status.message());
-  if (is_ours)
-    message = fmt::format("The server had an error while processing this request (request id {}).",
-                          request_id);
-
-  std::string body;
-  JsonWriter w(body);
-  w.Object().Key("error").Object();
-  w.Key("message").String(message);
-  w.Key("type").String(RowOf(status.code()).openai_type);
-  w.Key("param");
-  status.param().empty() ? w.Null() : w.String(status.param());
-  w.Key("code").String(status.api_code());
-  w.EndObject().EndObject();
-  return body;
 }
 
 }  // namespace sluice::codec::chat

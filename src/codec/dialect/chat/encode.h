@@ -18,9 +18,6 @@
 
 namespace sluice::codec::chat {
 
-// {"error": ...}; the text of an internal error is replaced, it never leaves the process.
-std::string ErrorBody(const Status& status, std::string_view request_id);
-
 // An AnswerEncoder (dialect/encoder.h).
 class Encoder {
  public:
@@ -59,7 +56,6 @@ class Encoder {
                   std::string_view logprobs,
                   std::string_view finish,
                   std::string& out) const;
-  void AppendUsage(const wire::Usage& usage, std::string& out) const;
   void AppendChoice(int32_t index, std::string& out) const;
   std::string Head(std::string_view object) const;
 

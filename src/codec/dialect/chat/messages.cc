@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/limits.h"
+#include "codec/dialect/billing_header.h"
 #include "codec/dialect/chat/parts.h"
 #include "codec/dialect/field.h"
 
@@ -97,15 +98,6 @@ Status ReadMessage(const std::string& path, const JsonValue& value, RawMessage& 
     message.tool_call_id = *id;
   }
   return Status::Ok();
-}
-
-// Clients bill by a first line that differs per conversation; it would spoil every cached prefix
-// (spec recipe.md §7.2).
-void StripBillingHeader(std::string& text) {
-  if (!text.starts_with("x-anthropic-billing-header")) return;
-  size_t rest = std::min(text.find('\n'), text.find("You are"));
-  if (rest != std::string::npos) rest = text.find_first_not_of(" \t\n\v\f\r", rest);
-  text.erase(0, rest);
 }
 
 // Which calls of the latest assistant message still wait for their result.
@@ -215,7 +207,7 @@ Status ConvertMessages(const std::vector<RawMessage>& raw, std::vector<Message>&
     message.is_prefix = r.is_prefix;
     message.is_developer = r.is_developer;
     if (r.role == Role::kSystem) {
-      StripBillingHeader(message.text);
+      StripBillingHeader(message.text, LetterCase::kExact);
       if (message.text.empty() && message.images.empty())
         continue;  // so that the users around it join
     }

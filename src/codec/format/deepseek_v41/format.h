@@ -30,6 +30,9 @@ enum class Control : uint8_t {
   kDsml,
   kReminder,
   kImage,
+  kFimBegin,
+  kFimHole,
+  kFimEnd,
   kEndPolygon,
   kPolygon,
   kEndPoint,
@@ -39,7 +42,7 @@ enum class Control : uint8_t {
   kEndRef,
   kRef,
 };
-inline constexpr size_t kNumControls = 18;
+inline constexpr size_t kNumControls = 21;
 inline constexpr size_t kFirstGrounding = static_cast<size_t>(Control::kEndPolygon);
 
 std::string_view SpellingOf(Control control);

@@ -200,6 +200,19 @@ class Renderer {
   Prompt prompt_;
 };
 
+// Without a template; fill in the middle in the order of spec recipe.md §12.
+Prompt RenderRaw(const RawPrompt& raw) {
+  Prompt prompt;
+  prompt.Add(Control::kBegin);
+  if (raw.suffix) prompt.Add(Control::kFimBegin);
+  prompt.Add(raw.text);
+  if (!raw.suffix) return prompt;
+  prompt.Add(Control::kFimHole);
+  prompt.Add(*raw.suffix);
+  prompt.Add(Control::kFimEnd);
+  return prompt;
+}
+
 }  // namespace
 
 bool OpensCalls(const Conversation& conversation) {
@@ -209,6 +222,7 @@ bool OpensCalls(const Conversation& conversation) {
 }
 
 Prompt Render(const Conversation& conversation, const Profile& profile) {
+  if (conversation.raw) return RenderRaw(*conversation.raw);
   return Renderer(conversation, profile).Take();
 }
 

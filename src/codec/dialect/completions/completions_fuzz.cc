@@ -1,0 +1,39 @@
+// Body bytes through Prepare as Completions: no crash, and every refusal is a 4xx whose body is
+// JSON of bounded size.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/json.h"
+#include "codec/dialect.h"
+
+namespace {
+
+const sluice::codec::ModelCard kCard{.name = "deepseek-flash", .n_context = 4096};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const sluice::codec::Dialect& dialect =
+      sluice::codec::DialectOf(sluice::codec::Api::kCompletions);
+  const bool strict = (data[0] & 1) != 0;
+  std::string_view body(reinterpret_cast<const char*>(data + 1), size - 1);
+  auto prepared = sluice::codec::Prepare(dialect, body, {.model = kCard, .strict = strict});
+  if (prepared) {
+    SLUICE_CHECK(prepared->generate.n_max >= 1 && prepared->answer.n_choices >= 1);
+    SLUICE_CHECK(!prepared->answer.thinking);
+    for (sluice::TokenId id : *prepared->generate.prompt)
+      SLUICE_CHECK(id.value >= 0 && id.value < kCard.n_vocabulary);
+    return 0;
+  }
+  const sluice::Status& status = prepared.error();
+  SLUICE_CHECK(sluice::RowOf(status.code()).http_status / 100 == 4);
+  std::string text = dialect.error_body(status, "req");
+  SLUICE_CHECK(text.size() < 4096);
+  SLUICE_CHECK(sluice::Json::Parse(text).has_value());
+  return 0;
+}

@@ -1,0 +1,89 @@
+#include "serve/preparation.h"
+
+#include "base/metrics.h"
+#include "base/work_pool.h"
+#include "serve/prep_job.h"
+
+namespace sluice::serve {
+namespace {
+
+// What a client is told to wait when the server as a whole is full.
+constexpr Duration kOverloadRetry = Duration::Seconds(1);
+
+// Bodies up to this size are prepared on the net thread: decoding 4 KiB takes about as long as
+// waking another thread and being woken by it (10 to 20 us), and two hand-overs less are felt when
+// thousands of small requests come a second.
+constexpr size_t kInlinePrepBytes = 4096;
+// Bodies above this, and compressed ones, have a pool of their own: tens of megabytes of JSON take
+// more than a second, and nobody else should wait for them.
+constexpr size_t kLargeBodyBytes = 256 * 1024;
+
+// While nothing was sent yet: whether there is a reason to stop waiting.
+Status WhyEnd(Connection& connection, Time deadline) {
+  Net& net = connection.net();
+  connection.set_wake_at(deadline);
+  if (net.stopping) return Overloaded("the server is shutting down");
+  if (connection.PeerIsGone()) return Status(ErrorCode::kCancelled, "the client is gone");
+  if (net.Now() < deadline) return Status::Ok();
+  return Status(ErrorCode::kDeadlineExceeded, "the request was not prepared by its deadline");
+}
+
+Status Took(Connection& connection,
+            HttpRequest& request,
+            Result<codec::Prepared> result,
+            codec::Prepared& prepared) {
+  request.body = std::string();
+  if (!result) return std::move(result.error());
+  prepared = std::move(*result);
+  // A compressed body may become a prompt a thousand times its size.
+  const std::vector<TokenId>& prompt = *prepared.generate.prompt;
+  return connection.Charge(request, static_cast<int64_t>(prompt.size() * sizeof(TokenId)));
+}
+
+}  // namespace
+
+Status Overloaded(std::string message) {
+  Status status(ErrorCode::kOverloaded, std::move(message));
+  status.set_retry_after(kOverloadRetry);
+  return status;
+}
+
+Async<Status> PrepareBody(Connection& connection,
+                          HttpRequest& request,
+                          const PrepareParams& params,
+                          codec::Prepared& prepared,
+                          Duration& spent) {
+  Net& net = connection.net();
+  Signal& wake = connection.wake();
+  const std::string& encoding = request.head().content_encoding;
+  if (encoding.empty() && request.body.size() <= kInlinePrepBytes) {
+    Time begin = net.Now();
+    Result<codec::Prepared> result = codec::Prepare(params.dialect, request.body, params.context);
+    spent = net.Now() - begin;
+    metrics::Observe(metrics::kPrep, spent.seconds());
+    co_return Took(connection, request, std::move(result), prepared);
+  }
+  bool is_large = !encoding.empty() || request.body.size() > kLargeBodyBytes;
+  WorkPool& pool = is_large ? net.parts.prep_large : net.parts.prep;
+  PrepJob::Params job_params{.dialect = params.dialect,
+                             .context = params.context,
+                             .encoding = encoding,
+                             .body = std::move(request.body),
+                             .n_charged_bytes = request.charged_bytes,
+                             .waiter = connection};
+  auto owned = std::make_unique<PrepJob>(net, std::move(job_params));
+  if (!pool.TryPost(*owned)) co_return Overloaded("too many requests wait to be prepared");
+  PrepJob* job = owned.release();  // shared with the prep thread from here on
+  while (!job->done()) {
+    Status end = WhyEnd(connection, params.deadline);
+    if (!end.ok() && job->Abandon()) co_return end;
+    if (job->is_finishing()) net.ready.Add(connection);
+    if (!job->done()) co_await wake;
+  }
+  owned.reset(job);
+  spent = owned->spent();
+  metrics::Observe(metrics::kPrep, spent.seconds());
+  co_return Took(connection, request, owned->TakeResult(), prepared);
+}
+
+}  // namespace sluice::serve
