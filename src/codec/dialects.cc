@@ -2,7 +2,7 @@
 
 #include "codec/dialect.h"
 #include "codec/dialect/chat/decode.h"
-#include "codec/dialect/chat/encode.h"
+#include "codec/dialect/error_body.h"
 
 namespace sluice::codec {
 namespace {
@@ -15,7 +15,7 @@ constexpr Dialect kDialects[] = {
      .name = "chat",
      .paths = kChatPaths,
      .decode = &chat::Decode,
-     .error_body = &chat::ErrorBody},
+     .error_body = &OpenAiErrorBody},
 };
 
 }  // namespace

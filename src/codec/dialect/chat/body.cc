@@ -5,38 +5,11 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/limits.h"
 #include "codec/dialect/field.h"
+#include "codec/dialect/request_check.h"
 
 namespace sluice::codec::chat {
 namespace {
-
-struct EffortName {
-  std::string_view name;
-  int32_t effort;
-};
-// spec recipe.md §3.6
-constexpr EffortName kEfforts[] = {{"none", kEffortOff}, {"minimal", 50}, {"low", 50},
-                                   {"medium", 75},       {"high", 75},    {"xhigh", 75},
-                                   {"ultra", 100},       {"max", 100}};
-
-Status ReadEffortAt(std::string_view path, const JsonValue& value, std::optional<int32_t>& effort) {
-  if (value.is_string()) {
-    const EffortName* found = std::ranges::find(kEfforts, value.AsString(), &EffortName::name);
-    if (found != std::end(kEfforts)) {
-      effort = found->effort;
-      return Status::Ok();
-    }
-  }
-  if (value.is(JsonKind::kInt) && value.AsInt64() >= 1 && value.AsInt64() <= 100) {
-    effort = static_cast<int32_t>(value.AsInt64());
-    return Status::Ok();
-  }
-  return WrongValue(
-      path,
-      "one of none, minimal, low, medium, high, xhigh, ultra, max, or an integer from 1 to 100",
-      value);
-}
 
 Status ReadThinking(const JsonValue& value, Body& body) {
   if (!value.is_object()) return WrongValue("thinking", "an object with `type`", value);
@@ -62,7 +35,8 @@ Status ReadTemplateArguments(const JsonValue& value, Body& body) {
   }
   JsonValue effort = value.Find("reasoning_effort");
   if (!effort.exists() || effort.is_null()) return Status::Ok();
-  return Named(ReadEffortAt("chat_template_kwargs.reasoning_effort", effort, body.template_effort),
+  return Named(ReadEffort("chat_template_kwargs.reasoning_effort", effort, /*numbers=*/true,
+                          body.template_effort),
                kName);
 }
 
@@ -170,7 +144,9 @@ constexpr Field kFields[] = {
     {"prompt_cache_key", nullptr},
     {"prompt_cache_retention", nullptr},
     {"reasoning_effort",
-     [](const JsonValue& v, Body& b) { return ReadEffortAt("reasoning_effort", v, b.effort); }},
+     [](const JsonValue& v, Body& b) {
+       return ReadEffort("reasoning_effort", v, /*numbers=*/true, b.effort);
+     }},
     {"response_format", ReadResponseFormat},
     {"safety_identifier", nullptr},
     {"seed", [](const JsonValue& v, Body& b) { return ReadUint("seed", v, b.seed); }},
@@ -195,17 +171,6 @@ constexpr Field kFields[] = {
 };
 static_assert(std::ranges::is_sorted(kFields, {}, &Field::name));
 
-// A client's field name as it may stand in a response header: one `?` for each character that may
-// not.
-std::string HeaderName(std::string_view name) {
-  std::string safe;
-  for (char c : Shorten(name)) {
-    const bool continues = (static_cast<uint8_t>(c) & 0xC0) == 0x80;  // of a UTF-8 sequence
-    if (!continues) safe += c > ' ' && c < 0x7F && c != ',' ? c : '?';
-  }
-  return safe;
-}
-
 }  // namespace
 
 Status ReadBody(const JsonValue& root, bool strict, Body& body) {
@@ -216,14 +181,7 @@ Status ReadBody(const JsonValue& root, bool strict, Body& body) {
   for (JsonMember member : root.members()) {
     const Field* field = std::ranges::lower_bound(kFields, member.key, {}, &Field::name);
     if (field == std::end(kFields) || field->name != member.key) {
-      if (strict) {
-        std::string name = Shorten(member.key);
-        return Status::InvalidField(name,
-                                    fmt::format("`{}` is not a field of this endpoint", name));
-      }
-      if (std::ssize(body.unknown_fields) < limits::kMaxIgnoredFieldsListed) {
-        body.unknown_fields.push_back(HeaderName(member.key));
-      }
+      SLUICE_TRY(TakeUnknownField(member.key, strict, body.unknown_fields));
       continue;
     }
     if (field->read != nullptr && !member.value.is_null())

@@ -14,10 +14,9 @@
 #include "codec/conversation.h"
 #include "codec/dialect/chat/messages.h"
 #include "codec/dialect/chat/tools.h"
+#include "codec/dialect/effort.h"
 
 namespace sluice::codec::chat {
-
-inline constexpr int32_t kEffortOff = 0;  // `none`
 
 struct Body {
   std::optional<std::string_view> model;

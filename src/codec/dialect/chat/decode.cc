@@ -15,22 +15,12 @@
 #include "base/limits.h"
 #include "codec/dialect/chat/body.h"
 #include "codec/dialect/field.h"
+#include "codec/dialect/request_check.h"
 #include "codec/dialect/schema_check.h"
+#include "codec/dialect/tool_check.h"
 
 namespace sluice::codec::chat {
 namespace {
-
-Status CheckModel(std::string_view asked, const ModelCard& model) {
-  std::vector<std::string> names = model.aliases;
-  names.push_back(model.name);
-  if (std::ranges::find(names, asked) != names.end()) return Status::Ok();
-  std::ranges::sort(names);
-  Status status(ErrorCode::kModelNotFound,
-                fmt::format("The supported API model names are {}, but you passed {}.",
-                            fmt::join(names, ", "), Shorten(asked)));
-  status.set_param("model");
-  return status;
-}
 
 // spec recipe.md §3.6: `thinking` decides, else the effort, else the server.
 void DecideThinking(const Body& body, const PrepareContext& context, DecodedRequest& request) {
@@ -46,14 +36,6 @@ void DecideThinking(const Body& body, const PrepareContext& context, DecodedRequ
   }
   if (effort && *effort != kEffortOff) conversation.effort = *effort;
   request.answer.thinking = conversation.thinking;
-}
-
-bool ContainsJsonWord(const std::vector<Message>& messages) {
-  constexpr std::string_view kWord = "json";
-  auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; };
-  return std::ranges::any_of(messages, [&](const Message& message) {
-    return !std::ranges::search(message.text, kWord, {}, lower).empty();
-  });
 }
 
 Status CheckPrefixCombinations(const Conversation& conversation) {
@@ -110,20 +92,6 @@ Status CheckResponseSchema(const Body& body) {
                            {.what = "json schema", .top_may_be_empty = false});
 }
 
-Status ReadRange(std::string_view name,
-                 std::optional<double> asked,
-                 std::pair<double, double> range,
-                 std::string_view range_text,
-                 double& into) {
-  if (!asked) return Status::Ok();
-  if (!InRange(*asked, range.first, range.second)) {
-    return Status::Invalid(
-        fmt::format("Invalid {} value, the valid range of {} is {}", name, name, range_text));
-  }
-  into = *asked + 0.0;  // -0 is 0
-  return Status::Ok();
-}
-
 Status ReadLogprobs(const Body& body, AnswerSpec& answer) {
   answer.logprobs = body.logprobs.value_or(false);
   if (!body.top_logprobs) return Status::Ok();
@@ -139,15 +107,6 @@ Status ReadLogprobs(const Body& body, AnswerSpec& answer) {
   }
   answer.n_top_logprobs = static_cast<int32_t>(*body.top_logprobs);
   return Status::Ok();
-}
-
-Status CheckOutputLimit(std::string_view name,
-                        const std::optional<uint64_t>& asked,
-                        const ModelCard& model) {
-  if (!asked || (*asked >= 1 && *asked <= static_cast<uint64_t>(model.n_output_max)))
-    return Status::Ok();
-  return Status::Invalid(fmt::format("Invalid {} value, the valid range of {} is [1, {}]", name,
-                                     name, model.n_output_max));
 }
 
 // {"17": -100}: token ids as decimal keys.
@@ -203,8 +162,7 @@ Status ReadNumbers(const Body& body, const ModelCard& model, DecodedRequest& req
   SLUICE_TRY(ReadRange("frequency_penalty", body.frequency_penalty, {-2, 2}, "[-2, 2]",
                        sampling.frequency_penalty));
   SLUICE_TRY(ReadRange("temperature", body.temperature, {0, 2}, "[0, 2]", sampling.temperature));
-  // The least double above 0: the range is open there.
-  SLUICE_TRY(ReadRange("top_p", body.top_p, {5e-324, 1}, "(0, 1.0]", sampling.top_p));
+  SLUICE_TRY(ReadRange("top_p", body.top_p, {kAboveZero, 1}, "(0, 1.0]", sampling.top_p));
   SLUICE_TRY(ReadLogprobs(body, request.answer));
   sampling.logprobs = request.answer.logprobs;
   sampling.n_top_logprobs = request.answer.n_top_logprobs;
@@ -232,10 +190,7 @@ Status ReadUser(const Body& body, std::string& user) {
         "user_id", fmt::format("`user_id` must be 1 to {} of [a-zA-Z0-9_-], not \"{}\"",
                                limits::kMaxUserIdBytes, Shorten(*body.user_id)));
   }
-  if (body.user && body.user->size() > limits::kMaxUserIdBytes) {
-    return Status::InvalidField("user", fmt::format("`user` has {} bytes, at most {} are allowed",
-                                                    body.user->size(), limits::kMaxUserIdBytes));
-  }
+  SLUICE_TRY(CheckUser(body.user));
   user = body.user_id ? *body.user_id : body.user.value_or("");
   return Status::Ok();
 }
@@ -249,7 +204,7 @@ void SetResponseFormat(const Body& body, Conversation& conversation) {
 
 Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& request) {
   Conversation& conversation = request.conversation;
-  SLUICE_TRY(CheckModel(*body.model, context.model));
+  SLUICE_TRY(CheckModel(*body.model, context));
   request.answer.model = *body.model;
   SLUICE_TRY(CheckToolNames(body.tools));
   SLUICE_TRY(ConvertMessages(*body.messages, conversation.messages));

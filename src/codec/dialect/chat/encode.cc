@@ -10,7 +10,8 @@
 #include <algorithm>
 
 #include "base/json_writer.h"
-#include "codec/dialect/chat/logprobs.h"
+#include "codec/dialect/error_body.h"
+#include "codec/dialect/logprobs.h"
 
 namespace sluice::codec::chat {
 namespace {
@@ -34,6 +35,30 @@ const char* NameOf(codec::Finish finish) {
 
 bool StartsInReasoning(OutputStart start) {
   return start == OutputStart::kReasoning || start == OutputStart::kReasoningContinued;
+}
+
+// Appends {"content": [...], "reasoning_content": [...]} of two lists without brackets; an empty
+// one is null. The second member exists only with reasoning.
+void AppendLogprobsObject(std::string_view content,
+                          std::string_view reasoning,
+                          bool with_reasoning,
+                          std::string& out) {
+  auto append_list = [&out](std::string_view list) {
+    if (list.empty()) {
+      out += "null";
+      return;
+    }
+    out += '[';
+    out += list;
+    out += ']';
+  };
+  out += "{\"content\":";
+  append_list(content);
+  if (with_reasoning) {
+    out += ",\"reasoning_content\":";
+    append_list(reasoning);
+  }
+  out += '}';
 }
 
 }  // namespace
@@ -207,28 +232,8 @@ void Encoder::Fail(const Status& status, std::string_view request_id, std::strin
   // no finish_reason and no [DONE] behind it: a client that knows neither must see a broken answer,
   // not a complete one.
   if (spec_.stream) out += "data: ";
-  out += ErrorBody(status, request_id);
+  out += OpenAiErrorBody(status, request_id);
   if (spec_.stream) out += "\n\n";
-}
-
-std::string ErrorBody(const Status& status, std::string_view request_id) {
-  const bool is_ours =
-      status.code() == ErrorCode::kInternal || status.code() == ErrorCode::kCorrupt;
-  std::string message(status.message());
-  if (is_ours)
-    message = fmt::format("The server had an error while processing this request (request id {}).",
-                          request_id);
-
-  std::string body;
-  JsonWriter w(body);
-  w.Object().Key("error").Object();
-  w.Key("message").String(message);
-  w.Key("type").String(RowOf(status.code()).openai_type);
-  w.Key("param");
-  status.param().empty() ? w.Null() : w.String(status.param());
-  w.Key("code").String(status.api_code());
-  w.EndObject().EndObject();
-  return body;
 }
 
 }  // namespace sluice::codec::chat

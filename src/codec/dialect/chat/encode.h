@@ -18,9 +18,6 @@
 
 namespace sluice::codec::chat {
 
-// {"error": ...}; the text of an internal error is replaced, it never leaves the process.
-std::string ErrorBody(const Status& status, std::string_view request_id);
-
 // An AnswerEncoder (dialect/encoder.h).
 class Encoder {
  public:

@@ -6,12 +6,10 @@
 #include <string_view>
 
 #include "codec/dialect/field.h"
+#include "codec/dialect/image_url.h"
 
 namespace sluice::codec::chat {
 namespace {
-
-// spec recipe.md §9
-constexpr size_t kMaxImageUrlBytes = 8192;
 
 Status CheckImageShape(const std::string& path, const JsonValue& image) {
   if (!image.is_object()) return WrongValue(path, "an object", image);
@@ -45,46 +43,6 @@ Status CheckPartShape(const std::string& path, const JsonValue& part) {
   return WrongValue(path + ".type", "one of text, image_url, file", type);
 }
 
-bool StartsWithIgnoringCase(std::string_view text, std::string_view lower) {
-  return text.size() >= lower.size() &&
-         std::ranges::equal(text.substr(0, lower.size()), lower, {},
-                            [](char c) { return c >= 'A' && c <= 'Z' ? c | 32 : c; });
-}
-
-bool IsBase64(std::string_view text) {
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  while (text.ends_with('=')) text.remove_suffix(1);
-  return text.find_first_not_of(kAlphabet) == std::string_view::npos;
-}
-
-// What the reference refuses whether images can be read or not.
-Status CheckImageUrl(int32_t message, int32_t part, std::string_view url) {
-  if (StartsWithIgnoringCase(url, "http")) {
-    if (url.size() <= kMaxImageUrlBytes) return Status::Ok();
-    return Status::Invalid(fmt::format(
-        ".messages[{}].image_url.url[{}]: image_url.url external link length {} too long, max link "
-        "length {}. Consider passing file data directly with base64 data url instead.",
-        message, part, url.size(), kMaxImageUrlBytes));
-  }
-  constexpr std::string_view kScheme = "data:";
-  constexpr std::string_view kEncoding = ";base64,";
-  size_t encoding = url.find(kEncoding);
-  if (!url.starts_with(kScheme) || encoding == std::string_view::npos) {
-    return Status::Invalid(fmt::format(".messages[{}]: Unsupported image_url format", message));
-  }
-  std::string_view media = url.substr(kScheme.size(), encoding - kScheme.size());
-  constexpr std::string_view kMedia[] = {"image/png", "image/jpeg", "image/gif", "image/webp"};
-  if (std::ranges::find(kMedia, media) == std::end(kMedia)) {
-    return Status::Invalid(fmt::format(
-        ".messages[{}]: You have uploaded an unsupported image. Please make sure your image is "
-        "valid and has one of the following formats: webp, png, jpeg, and gif.",
-        message));
-  }
-  if (IsBase64(url.substr(encoding + kEncoding.size()))) return Status::Ok();
-  return Status::Invalid(fmt::format(".messages[{}]: Invalid base64 data", message));
-}
-
 }  // namespace
 
 Status CheckContentShape(const std::string& path, const JsonValue& content) {
@@ -112,7 +70,12 @@ Status ReadContent(const ContentPlace& place, const JsonValue& content, std::str
     }
     if (place.is_assistant) return Status::Invalid("Image in assistant message is not supported");
     if (type == "image_url") {
-      SLUICE_TRY(CheckImageUrl(place.message, i, part.Find("image_url").Find("url").AsString()));
+      std::string_view url = part.Find("image_url").Find("url").AsString();
+      const bool is_too_long = IsWebUrl(url) && url.size() > kMaxImageUrlBytes;
+      SLUICE_TRY(CheckImageUrl(
+          is_too_long ? fmt::format(".messages[{}].image_url.url[{}]", place.message, i)
+                      : fmt::format(".messages[{}]", place.message),
+          url));
     }
     std::string param = fmt::format("messages[{}].content[{}]", place.message, i);
     return Status::InvalidField(

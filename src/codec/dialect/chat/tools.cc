@@ -7,7 +7,7 @@
 
 #include "base/limits.h"
 #include "codec/dialect/field.h"
-#include "codec/dialect/schema_check.h"
+#include "codec/dialect/tool_check.h"
 
 namespace sluice::codec::chat {
 namespace {
@@ -81,64 +81,9 @@ Status ReadAllowedTools(const JsonValue& value, RawToolChoice& choice) {
   return Status::Ok();
 }
 
-Status CheckName(size_t index, std::string_view name) {
-  if (name.empty()) {
-    return Status::Invalid(fmt::format(
-        "Invalid 'tools[{}].function.name': empty string. Expected a string with minimum length 1, "
-        "but got an empty string instead.",
-        index));
-  }
-  if (name.size() > limits::kMaxToolNameBytes) {
-    return Status::Invalid(fmt::format(
-        "Invalid 'tools[{}].function.name': string too long. Expected a string with maximum length "
-        "{}, but got a string with length {} instead.",
-        index, limits::kMaxToolNameBytes, name.size()));
-  }
-  constexpr std::string_view kAllowed =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-  if (name.find_first_not_of(kAllowed) == std::string_view::npos) return Status::Ok();
-  return Status::Invalid(fmt::format(
-      "Invalid 'tools[{}].function.name': string does not match pattern. Expected a string that "
-      "matches the pattern '^[a-zA-Z0-9_-]+$'.",
-      index));
-}
-
-Status CheckParameters(const RawTool& tool) {
-  const JsonValue& schema = tool.parameters;
-  if (!schema.exists()) return Status::Ok();
-  Status status = CheckJsonSchema(schema);
-  if (!status.ok()) {
-    return status.AddContext(fmt::format("Invalid schema for function '{}'", tool.name));
-  }
-  if (tool.strict.value_or(false)) {
-    constexpr StrictParams kParams{.what = "function parameters schema", .top_may_be_empty = true};
-    SLUICE_TRY(CheckStrictSchema(schema, kParams));
-  }
-  JsonValue type = schema.Find("type");
-  if (schema.is_object() && (!type.exists() || (type.is_string() && type.AsString() == "object"))) {
-    return Status::Ok();
-  }
-  return Status::Invalid(
-      fmt::format("Invalid schema for function '{}': schema must be a JSON Schema of 'type: "
-                  "\"object\"', got {}.",
-                  tool.name, schema.is_object() ? "type " + Describe(type) : Describe(schema)));
-}
-
-// JSON text; a missing type is object, and {} says explicitly that there are no properties.
-std::string ParametersOf(const RawTool& tool) {
-  if (!tool.parameters.exists()) return "";
-  std::string text = tool.parameters.ToText();
-  if (tool.parameters.Find("type")) return text;
-  if (tool.parameters.size() == 0) return R"({"type":"object","properties":{}})";
-  return R"({"type":"object",)" + text.substr(1);
-}
-
 Status CheckOffered(const std::vector<RawTool>& tools, std::string_view name) {
   if (std::ranges::find(tools, name, &RawTool::name) != tools.end()) return Status::Ok();
-  return Status::Invalid(fmt::format(
-      "Invalid value for 'tool_call': no function named '{}' was specified in the 'tools' "
-      "parameter.",
-      Shorten(name)));
+  return UnknownToolChoice(name);
 }
 
 bool IsKept(const RawToolChoice& choice, std::string_view name) {
@@ -177,7 +122,7 @@ Status ReadToolChoice(const JsonValue& value, RawToolChoice& choice) {
 Status CheckToolNames(const std::vector<RawTool>& tools) {
   std::set<std::string_view> names;
   for (size_t i = 0; i < tools.size(); ++i) {
-    SLUICE_TRY(CheckName(i, tools[i].name));
+    SLUICE_TRY(CheckToolName(fmt::format("tools[{}].function.name", i), tools[i].name));
     if (!names.insert(tools[i].name).second) return Status::Invalid("Tool names must be unique.");
   }
   return Status::Ok();
@@ -189,7 +134,12 @@ Status ConvertTools(const std::vector<RawTool>& tools,
   conversation.tool_choice = ToolChoice::kNone;
   if (tools.empty() || choice.mode == ToolChoice::kNone)
     return Status::Ok();  // then schemas are not looked at
-  for (const RawTool& tool : tools) SLUICE_TRY(CheckParameters(tool));
+  for (const RawTool& tool : tools) {
+    SLUICE_TRY(CheckToolSchema({.tool = tool.name,
+                                .parameters = tool.parameters,
+                                .is_strict = tool.strict.value_or(false),
+                                .may_lack_type = true}));
+  }
   if (choice.mode == ToolChoice::kNamed) SLUICE_TRY(CheckOffered(tools, choice.name));
   for (std::string_view name : choice.allowed) SLUICE_TRY(CheckOffered(tools, name));
 
@@ -197,24 +147,13 @@ Status ConvertTools(const std::vector<RawTool>& tools,
     if (!IsKept(choice, tool.name)) continue;
     conversation.tools.push_back({.name = std::string(tool.name),
                                   .description = std::string(tool.description),
-                                  .parameters = ParametersOf(tool),
+                                  .parameters = ToolSchemaText(tool.parameters),
                                   .strict = tool.strict});
   }
   if (conversation.tools.empty()) return Status::Ok();
   conversation.tool_choice = choice.mode;
   conversation.named_tool = std::string(choice.name);
   return Status::Ok();
-}
-
-Status CheckStrictMix(const std::vector<Tool>& tools, bool has_response_format) {
-  auto n_strict =
-      std::ranges::count_if(tools, [](const Tool& tool) { return tool.strict.value_or(false); });
-  if (n_strict == 0) return Status::Ok();
-  if (n_strict != std::ssize(tools)) {
-    return Status::Invalid("Cannot use strict tool with non-strict tool in the same request");
-  }
-  return has_response_format ? Status::Invalid("response_format should not be used with tools")
-                             : Status::Ok();
 }
 
 }  // namespace sluice::codec::chat

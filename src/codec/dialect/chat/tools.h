@@ -38,7 +38,4 @@ Status ConvertTools(const std::vector<RawTool>& tools,
                     const RawToolChoice& choice,
                     Conversation& conversation);
 
-// All tools or none are strict, and beside strict tools there is no response format.
-Status CheckStrictMix(const std::vector<Tool>& tools, bool has_response_format);
-
 }  // namespace sluice::codec::chat

@@ -1,11 +1,11 @@
-#include "codec/dialect/chat/logprobs.h"
+#include "codec/dialect/logprobs.h"
 
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
 #include "base/utf8.h"
 
-namespace sluice::codec::chat {
+namespace sluice::codec {
 namespace {
 
 // What the hosted service writes for a token outside the reported range; stands for everything that
@@ -54,26 +54,4 @@ void AppendLogprobs(std::span<const TokenText> tokens, std::string& list) {
   }
 }
 
-void AppendLogprobsObject(std::string_view content,
-                          std::string_view reasoning,
-                          bool with_reasoning,
-                          std::string& out) {
-  auto append_list = [&out](std::string_view list) {
-    if (list.empty()) {
-      out += "null";
-      return;
-    }
-    out += '[';
-    out += list;
-    out += ']';
-  };
-  out += "{\"content\":";
-  append_list(content);
-  if (with_reasoning) {
-    out += ",\"reasoning_content\":";
-    append_list(reasoning);
-  }
-  out += '}';
-}
-
-}  // namespace sluice::codec::chat
+}  // namespace sluice::codec

@@ -1,0 +1,100 @@
+#include "codec/dialect/request_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/limits.h"
+#include "codec/dialect/field.h"
+
+namespace sluice::codec {
+namespace {
+
+// Of a call that was made without a thought (spec recipe.md §8.6); some clients take the
+// underscores out of ids.
+bool HasEmptyThinkingMark(std::string_view call_id) {
+  return (call_id.size() >= 11 && call_id.substr(8, 3) == "ET_") ||
+         (call_id.size() >= 8 && call_id.substr(6, 2) == "ET");
+}
+
+// A client's field name as it may stand in a response header: one `?` for each character that may
+// not.
+std::string HeaderName(std::string_view name) {
+  std::string safe;
+  for (char c : Shorten(name)) {
+    const bool continues = (static_cast<uint8_t>(c) & 0xC0) == 0x80;  // of a UTF-8 sequence
+    if (!continues) safe += c > ' ' && c < 0x7F && c != ',' ? c : '?';
+  }
+  return safe;
+}
+
+}  // namespace
+
+Status CheckModel(std::string_view asked, const PrepareContext& context) {
+  std::vector<std::string> names = context.model.aliases;
+  names.push_back(context.model.name);
+  if (std::ranges::find(names, asked) != names.end()) return Status::Ok();
+  std::ranges::sort(names);
+  std::string text = fmt::format("The supported API model names are {}, but you passed {}.",
+                                 fmt::join(names, ", "), Shorten(asked));
+  if (!context.profile.extensions) return Status::Invalid(std::move(text));
+  return Named(Status(ErrorCode::kModelNotFound, std::move(text)), "model");
+}
+
+Status ReadRange(std::string_view name,
+                 std::optional<double> asked,
+                 std::pair<double, double> range,
+                 std::string_view range_text,
+                 double& into) {
+  if (!asked) return Status::Ok();
+  if (!InRange(*asked, range.first, range.second)) {
+    return Status::Invalid(
+        fmt::format("Invalid {} value, the valid range of {} is {}", name, name, range_text));
+  }
+  into = *asked + 0.0;  // -0 is 0
+  return Status::Ok();
+}
+
+Status CheckOutputLimit(std::string_view name,
+                        const std::optional<uint64_t>& asked,
+                        const ModelCard& model) {
+  if (!asked || (*asked >= 1 && *asked <= static_cast<uint64_t>(model.n_output_max)))
+    return Status::Ok();
+  return Status::Invalid(fmt::format("Invalid {} value, the valid range of {} is [1, {}]", name,
+                                     name, model.n_output_max));
+}
+
+Status CheckUser(const std::optional<std::string_view>& user) {
+  if (!user || user->size() <= limits::kMaxUserIdBytes) return Status::Ok();
+  return Status::InvalidField("user", fmt::format("`user` has {} bytes, at most {} are allowed",
+                                                  user->size(), limits::kMaxUserIdBytes));
+}
+
+bool ContainsJsonWord(const std::vector<Message>& messages) {
+  constexpr std::string_view kWord = "json";
+  auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; };
+  return std::ranges::any_of(messages, [&](const Message& message) {
+    return !std::ranges::search(message.text, kWord, {}, lower).empty();
+  });
+}
+
+bool HasItsReasoning(const std::vector<Message>& messages, bool has_tools) {
+  for (auto m = messages.rbegin(); m != messages.rend() && m->role != Role::kUser; ++m) {
+    if (m->role != Role::kAssistant || m->reasoning || (m->calls.empty() && !has_tools)) continue;
+    const bool is_marked = std::ranges::any_of(
+        m->calls, [](const ToolCall& call) { return HasEmptyThinkingMark(call.id); });
+    if (!is_marked) return false;
+  }
+  return true;
+}
+
+Status TakeUnknownField(std::string_view name, bool strict, std::vector<std::string>& listed) {
+  if (strict) {
+    std::string shown = Shorten(name);
+    return Status::InvalidField(shown, fmt::format("`{}` is not a field of this endpoint", shown));
+  }
+  if (std::ssize(listed) < limits::kMaxIgnoredFieldsListed) listed.push_back(HeaderName(name));
+  return Status::Ok();
+}
+
+}  // namespace sluice::codec
