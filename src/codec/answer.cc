@@ -36,6 +36,8 @@ Encoder MakeEncoder(Api api, const AnswerSpec& spec, const AnswerIdentity& ident
   switch (api) {
     case Api::kChat:
       break;
+    case Api::kResponses:
+      return Encoder(std::in_place_type<responses::Encoder>, spec, identity);
   }
   return Encoder(std::in_place_type<chat::Encoder>, spec, identity);
 }

@@ -81,6 +81,18 @@ struct Conversation {
 // one that continues a prefix keeps them.
 enum class OutputStart : uint8_t { kReasoning, kReasoningContinued, kContent, kContentContinued };
 
+namespace responses {
+class ResponseStore;
+}
+
+// Responses: where an answer is kept for requests that refer to it by id.
+struct KeepParams {
+  responses::ResponseStore* store = nullptr;  // null: it is not kept
+  KeyId key;                                  // whose it is
+  std::string input;       // JSON array: the items it answers, its history included
+  bool was_asked = false;  // the client asked for it and wants to hear whether it was
+};
+
 // What the client wants of the answer besides tokens.
 struct AnswerSpec {
   std::string model;  // as asked; echoed in the body
@@ -98,6 +110,7 @@ struct AnswerSpec {
   bool starts_in_calls = false;    // a forced choice: the prompt has opened the calls block
   bool is_json = false;            // json_object: fences and text around the JSON are filler
   std::string echo;                // the dialect's own: what its answer repeats of the request
+  KeepParams keep;
 };
 
 // A request as one dialect decodes it; all limits checked.

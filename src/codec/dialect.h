@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "codec/conversation.h"
@@ -17,6 +18,9 @@
 namespace sluice::codec {
 
 class ScriptBook;
+namespace responses {
+class ResponseStore;
+}
 
 // What is decided outside: codec has no clock and no random numbers.
 struct AnswerIdentity {
@@ -42,6 +46,8 @@ struct PrepareContext {
   bool strict = false;           // unknown request fields are refused
   bool default_thinking = true;
   Profile profile;
+  responses::ResponseStore* responses = nullptr;  // what requests may refer to; null: nothing
+  KeyId key;                                      // whose request it is
 };
 
 struct Prepared {
@@ -50,7 +56,7 @@ struct Prepared {
   std::vector<std::string> ignored_fields;  // for a header: unknown, or not enforced by this build
 };
 
-enum class Api : uint8_t { kChat };
+enum class Api : uint8_t { kChat, kResponses };
 
 // One API surface.
 struct Dialect {

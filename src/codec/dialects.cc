@@ -3,6 +3,7 @@
 #include "codec/dialect.h"
 #include "codec/dialect/chat/decode.h"
 #include "codec/dialect/error_body.h"
+#include "codec/dialect/responses/decode.h"
 
 namespace sluice::codec {
 namespace {
@@ -10,11 +11,18 @@ namespace {
 constexpr const char* kChatPaths[] = {"/v1/chat/completions", "/chat/completions",
                                       "/beta/chat/completions"};
 
+constexpr const char* kResponsesPaths[] = {"/v1/responses", "/responses"};
+
 constexpr Dialect kDialects[] = {
     {.api = Api::kChat,
      .name = "chat",
      .paths = kChatPaths,
      .decode = &chat::Decode,
+     .error_body = &OpenAiErrorBody},
+    {.api = Api::kResponses,
+     .name = "responses",
+     .paths = kResponsesPaths,
+     .decode = &responses::Decode,
      .error_body = &OpenAiErrorBody},
 };
 

@@ -124,10 +124,13 @@ TEST(Prepare, ConditionsOfAScriptSeeTheDecodedRequest) {
   EXPECT_EQ(TextOf(plain->generate.script->ids), "text");
 }
 
-TEST(Dialects, ChatIsServedOnItsThreePaths) {
-  ASSERT_EQ(Dialects().size(), 1u);
+TEST(Dialects, EachStandsAtItsPlaceAndIsServedOnItsPaths) {
   EXPECT_STREQ(Chat().name, "chat");
   EXPECT_EQ(Chat().paths.size(), 3u);
+  for (size_t i = 0; i < Dialects().size(); ++i) {
+    EXPECT_EQ(static_cast<size_t>(Dialects()[i].api), i) << Dialects()[i].name;
+    EXPECT_FALSE(Dialects()[i].paths.empty()) << Dialects()[i].name;
+  }
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "codec/conversation.h"
 #include "codec/dialect/chat/encode.h"
+#include "codec/dialect/responses/encode.h"
 #include "codec/output_event.h"
 #include "wire/usage.h"
 
@@ -40,11 +41,12 @@ concept AnswerEncoder = requires(T encoder,
   { encoder.Heartbeat(out) } -> std::same_as<void>;
   // Stream: an error frame that the SDKs raise, and what ends the stream. Whole: the error body.
   { encoder.Fail(status, request_id, out) } -> std::same_as<void>;
-  // What is kept of an answer that is not a stream.
+  // Memory that the answer holds until Finish.
   { encoder.held_bytes() } -> std::same_as<int64_t>;
 };
 
-using Encoder = std::variant<chat::Encoder>;
+using Encoder = std::variant<chat::Encoder, responses::Encoder>;
 static_assert(AnswerEncoder<chat::Encoder>);
+static_assert(AnswerEncoder<responses::Encoder>);
 
 }  // namespace sluice::codec
