@@ -31,10 +31,10 @@ struct LabelTraits;  // kLabel, kNames, kCount
   };
 
 // clang-format off
-#define SLUICE_ROUTE_VALUES(X)                                                                  \
-  X(kChat, "chat") X(kModels, "models") X(kHealth, "health") X(kReady, "ready")                 \
-  X(kMetrics, "metrics") X(kVersion, "version") X(kAdmin, "admin") X(kRoot, "root")             \
-  X(kOther, "other")
+#define SLUICE_ROUTE_VALUES(X)                                                                 \
+  X(kChat, "chat") X(kResponses, "responses") X(kModels, "models") X(kHealth, "health")        \
+  X(kReady, "ready") X(kMetrics, "metrics") X(kVersion, "version") X(kAdmin, "admin")          \
+  X(kRoot, "root") X(kOther, "other")
 SLUICE_LABEL(Route, "route", SLUICE_ROUTE_VALUES)
 
 #define SLUICE_STATUS_CLASS_VALUES(X) X(k2xx, "2xx") X(k3xx, "3xx") X(k4xx, "4xx") X(k5xx, "5xx")

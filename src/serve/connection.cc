@@ -156,7 +156,10 @@ Async<bool> Connection::ServeOne() {
     Generation generation(*this, *request, *match.dialect, *account_);
     again = co_await generation.Run();
   } else if (end == ReadEnd::kDone) {
-    Response response = HandleOperation(net_, match, request->id);
+    Response response = HandleOperation(net_, {.match = match,
+                                               .query = request->head().query,
+                                               .request_id = request->id,
+                                               .account = account_});
     again = co_await Respond(*request, std::move(response));
   }
   (void)Charge(*request, 0);  // giving back is not refused

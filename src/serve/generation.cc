@@ -91,7 +91,8 @@ Async<Status> Generation::Prepare() {
   const std::string& encoding = request_.head().content_encoding;
   if (encoding.empty() && request_.body.size() <= kInlinePrepBytes) {
     Time begin = net_.Now();
-    Result<codec::Prepared> result = codec::Prepare(dialect_, request_.body, net_.parts.prepare);
+    Result<codec::Prepared> result =
+        codec::Prepare(dialect_, request_.body, net_.ContextFor(account_.key));
     co_return Took(std::move(result), net_.Now() - begin);
   }
   bool is_large = !encoding.empty() || request_.body.size() > kLargeBodyBytes;
@@ -99,6 +100,7 @@ Async<Status> Generation::Prepare() {
   PrepJob::Params params{.dialect = dialect_,
                          .encoding = encoding,
                          .body = std::move(request_.body),
+                         .key = account_.key,
                          .n_charged_bytes = request_.charged_bytes,
                          .waiter = connection_};
   auto owned = std::make_unique<PrepJob>(net_, std::move(params));
@@ -132,7 +134,10 @@ Status Generation::Took(Result<codec::Prepared> result, Duration spent) {
   prepared_ = std::move(*result);
   // A compressed body may become a prompt a thousand times its size.
   const std::vector<TokenId>& prompt = *prepared_->generate.prompt;
-  return connection_.Charge(request_, static_cast<int64_t>(prompt.size() * sizeof(TokenId)));
+  const codec::AnswerSpec& answer = prepared_->answer;
+  const size_t n_bytes =
+      prompt.size() * sizeof(TokenId) + answer.echo.size() + answer.keep.input.size();
+  return connection_.Charge(request_, static_cast<int64_t>(n_bytes));
 }
 
 Status Generation::SubmitAll() {
@@ -248,10 +253,11 @@ Status Generation::HoldAnswer() {
   int64_t n_bytes = answer_->held_bytes();
   net_.held_bytes += n_bytes - std::exchange(n_held_bytes_, n_bytes);
   if (n_bytes > limits::kMaxHeldAnswerBytes) {
-    return Status(ErrorCode::kTooLarge,
-                  fmt::format("the answer exceeds {} bytes; ask for a stream, for fewer log "
-                              "probabilities or fewer tokens",
-                              limits::kMaxHeldAnswerBytes));
+    return Status(
+        ErrorCode::kTooLarge,
+        fmt::format("the answer exceeds {} bytes; ask for {}fewer log probabilities or "
+                    "fewer tokens",
+                    limits::kMaxHeldAnswerBytes, answer_->spec().stream ? "" : "a stream, for "));
   }
   if (net_.held_bytes > limits::kMaxHeldAnswersBytes) {
     return Overloaded(fmt::format("answers being collected exceed {} bytes; ask for a stream",

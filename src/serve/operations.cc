@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "serve/generation.h"
+#include "serve/stored_responses.h"
 
 namespace sluice::serve {
 namespace {
@@ -120,9 +121,20 @@ Response Limits() {
   return response;
 }
 
+metrics::Route RouteLabelOf(codec::Api api) {
+  switch (api) {
+    case codec::Api::kChat:
+      return metrics::Route::kChat;
+    case codec::Api::kResponses:
+      return metrics::Route::kResponses;
+  }
+  return metrics::Route::kOther;
+}
+
 }  // namespace
 
-Response HandleOperation(Net& net, const RouteMatch& match, std::string_view request_id) {
+Response HandleOperation(Net& net, const Operation& operation) {
+  const auto& [match, query, request_id, account] = operation;
   switch (match.route->handler) {
     case Handler::kRoot:
     case Handler::kVersion:
@@ -131,6 +143,11 @@ Response HandleOperation(Net& net, const RouteMatch& match, std::string_view req
       return Models(net);
     case Handler::kModel:
       return Model(net, match.rest, request_id);
+    case Handler::kResponse:
+    case Handler::kDeleteResponse:
+    case Handler::kCancelResponse:
+    case Handler::kResponseInput:
+      return HandleStoredResponse(net, operation);
     case Handler::kHealth:
       return State(net.EngineAlive(), "the engine has work and does not step");
     case Handler::kReady:
@@ -164,7 +181,7 @@ Response HandleOperation(Net& net, const RouteMatch& match, std::string_view req
 }
 
 metrics::Route RouteLabel(const RouteMatch& match) {
-  if (match.dialect != nullptr) return metrics::Route::kChat;
+  if (match.dialect != nullptr) return RouteLabelOf(match.dialect->api);
   if (match.route == nullptr) return metrics::Route::kOther;
   switch (match.route->handler) {
     case Handler::kRoot:
@@ -172,6 +189,11 @@ metrics::Route RouteLabel(const RouteMatch& match) {
     case Handler::kModels:
     case Handler::kModel:
       return metrics::Route::kModels;
+    case Handler::kResponse:
+    case Handler::kDeleteResponse:
+    case Handler::kCancelResponse:
+    case Handler::kResponseInput:
+      return metrics::Route::kResponses;
     case Handler::kVersion:
       return metrics::Route::kVersion;
     case Handler::kHealth:

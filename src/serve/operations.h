@@ -6,13 +6,20 @@
 #include <string_view>
 
 #include "base/metrics.h"
+#include "serve/accounts.h"
 #include "serve/net.h"
 #include "serve/response.h"
 #include "serve/routes.h"
 
 namespace sluice::serve {
 
-Response HandleOperation(Net& net, const RouteMatch& match, std::string_view request_id);
+struct Operation {
+  const RouteMatch& match;
+  std::string_view query;  // of the request's target
+  std::string_view request_id;
+  const Account* account;  // null: the path needs no key
+};
+Response HandleOperation(Net& net, const Operation& operation);
 
 // The label under which a response to this request is counted.
 metrics::Route RouteLabel(const RouteMatch& match);

@@ -50,7 +50,7 @@ Result<codec::Prepared> PrepJob::Prepare() {
     SLUICE_TRY(body, DecodeBody(params_.encoding, body, net_.options.max_body_bytes));
   }
   if (is_abandoned()) return abandoned;
-  return codec::Prepare(params_.dialect, body, net_.parts.prepare);
+  return codec::Prepare(params_.dialect, body, net_.ContextFor(params_.key));
 }
 
 }  // namespace sluice::serve

@@ -23,6 +23,7 @@ class PrepJob : public Work {
     const codec::Dialect& dialect;
     std::string encoding;  // of the body; empty: none
     std::string body;
+    KeyId key;                // whose request it is
     int64_t n_charged_bytes;  // of the body, as net.buffered_bytes counts it
     ReadyList::Node& waiter;  // listed in net.ready when the job is done
   };
