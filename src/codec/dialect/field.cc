@@ -14,6 +14,7 @@ std::string Shorten(std::string_view text) {
 }
 
 std::string Describe(const JsonValue& value) {
+  if (!value.exists()) return "nothing";
   switch (value.kind()) {
     case JsonKind::kNull:
       return "null";
@@ -37,6 +38,7 @@ std::string Describe(const JsonValue& value) {
 }
 
 Status WrongValue(std::string_view path, std::string_view allowed, const JsonValue& got) {
+  if (!got.exists()) return Missing(path, allowed);
   return Status::Invalid(
       fmt::format("invalid request body: `{}` must be {}, not {}", path, allowed, Describe(got)));
 }
