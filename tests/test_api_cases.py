@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from harness import case as cases
-from harness import raw_http, sse
+from harness import raw_http, responses, sse
 from harness.server import Server, Shared
 
 CASES = cases.load_all(Path(__file__).parent / "api")
+READERS = {"chat": sse, "responses": responses}
+ID_PREFIXES = {"chat": "chatcmpl-", "responses": "resp_"}
 RUNS = [(c, r) for c in CASES for r in c.runs]
 
 
@@ -68,10 +70,10 @@ def check(case, run, server):
     if run == "stream":
         assert response.header("content-type").startswith("text/event-stream")
         assert response.header("cache-control") == "no-cache"
-        answer = sse.read_stream(response.body.decode())
+        answer = READERS[case.api].read_stream(response.body.decode())
     else:
         assert response.header("content-type").startswith("application/json")
-        answer = sse.read_body(response.body)
+        answer = READERS[case.api].read_body(response.body)
     check_answer(case, run, answer)
 
 
@@ -94,7 +96,7 @@ def check_error(case, error):
 def check_answer(case, run, answer):
     if answer.identity:  # absent if an error was all that came
         assert case.body is not None or answer.identity[2] == case.request["model"]
-        assert answer.identity[0].startswith("chatcmpl-")
+        assert answer.identity[0].startswith(ID_PREFIXES[case.api])
     if case.events and answer.error is None:
         assert sorted(answer.choices) == sorted(case.events), "choices"
     for index, expected in case.events.items():

@@ -46,6 +46,7 @@ Net::Net(const ServeOptions& given_options, const Server::Parts& given_parts)
     std::transform(host.begin(), host.end(), host.begin(),
                    [](unsigned char c) { return std::tolower(c); });
   }
+  responses.Expire(opened);  // tells it the time before anything is kept
   boot_id = fmt::format("{:016x}", parts.env.entropy.Next());
 }
 

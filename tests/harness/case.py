@@ -6,13 +6,18 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_MESSAGES = [{"role": "user", "content": "hi"}]
+# By the name of the folder: where to POST, and what a request holds that does not say otherwise.
+_APIS = {
+    "chat": ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}]}),
+    "responses": ("/v1/responses", {"input": "hi"}),
+}
 _EVENT = re.compile(r'\s*(reasoning|content|finish|error)\s+("(?:[^"\\]|\\.)*"|\w+)\s*')
 
 
 @dataclass
 class Case:
     name: str
+    api: str = "chat"
     options: tuple = ()
     path: str = "/v1/chat/completions"
     headers: list = field(
@@ -131,7 +136,7 @@ def _take(case, state, key, value):
 
 def _finish(case, state):
     """What follows from the lines together."""
-    whole = {"model": "deepseek-flash", "messages": _MESSAGES} | expand(state["request"])
+    whole = {"model": "deepseek-flash"} | _APIS[case.api][1] | expand(state["request"])
     case.request = {k: v for k, v in whole.items() if k not in state["omit"]}
     case.script = [expand(x) for x in case.script]
     # A line that looks at the prompt, or a body that is no request, leaves no place for the marker.
@@ -159,7 +164,9 @@ def load(file):
         key, _, value = line.partition(" ")
         try:
             if key == "case":
-                out.append((Case(name=value.strip()), {"request": {}, "omit": []}))
+                api = file.parent.name
+                case = Case(name=value.strip(), api=api, path=_APIS[api][0])
+                out.append((case, {"request": {}, "omit": []}))
             else:
                 _take(*out[-1], key, value.strip())
         except (ValueError, AssertionError, IndexError) as error:
@@ -186,6 +193,20 @@ def script_lines(case, run):
     return [x | ({"when": {"last": mark.strip()}} if mark else {}) for x in lines]
 
 
+def _mark(request, mark):
+    """Appends `mark` to the last words of the user's side."""
+    if isinstance(request.get("input"), str):
+        request["input"] += mark
+        return
+    said = request["input"] if "input" in request else request["messages"]
+    last = [m for m in said if m.get("role") in ("user", "developer", "tool")][-1]
+    if isinstance(last["content"], list):
+        text = [p for p in last["content"] if p["type"] in ("text", "input_text")][-1]
+        text["text"] += mark
+    else:
+        last["content"] += mark
+
+
 def request_body(case, run):
     """The bytes that `run` of the case sends."""
     if case.body is not None:
@@ -193,13 +214,8 @@ def request_body(case, run):
     request = json.loads(json.dumps(case.request))
     if run == "stream":
         request["stream"] = True
-        if case.usage and "stream_options" not in request:
+        if case.usage and case.api == "chat" and "stream_options" not in request:
             request["stream_options"] = {"include_usage": True}
     if mark := marker(case, run):
-        last = [m for m in request["messages"] if m["role"] in ("user", "developer", "tool")][-1]
-        if isinstance(last["content"], list):
-            text = [p for p in last["content"] if p["type"] == "text"][-1]
-            text["text"] += mark
-        else:
-            last["content"] += mark
+        _mark(request, mark)
     return json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass")

@@ -3,7 +3,8 @@
 // only its own, and when room is needed the key that holds most loses its oldest.
 //
 // Thread-safe: requests are decoded on prep threads while the net thread keeps and serves
-// responses. Has no clock: its owner tells the time.
+// responses. Has no clock: its owner tells the time with Expire, for the first time before anything
+// is kept.
 
 #pragma once
 
