@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 
 from harness import case as cases
-from harness import completions, messages, raw_http, sse
+from harness import completions, messages, raw_http, responses, sse
 from harness.server import Server, Shared
 
-READERS = {"chat": sse, "messages": messages, "completions": completions}
-ID_PREFIX = {"chat": "chatcmpl-", "messages": "msg_", "completions": "cmpl-"}
+READERS = {"chat": sse, "messages": messages, "completions": completions, "responses": responses}
+ID_PREFIX = {
+    "chat": "chatcmpl-",
+    "messages": "msg_",
+    "completions": "cmpl-",
+    "responses": "resp_",
+}
 
 CASES = cases.load_all(Path(__file__).parent / "api")
 RUNS = [(c, r) for c in CASES for r in c.runs]

@@ -21,6 +21,8 @@ struct Id {
 using RequestId = Id<struct RequestIdTag, uint64_t>;  // unique in one process; 0 is no request
 using TenantId =
     Id<struct TenantIdTag, uint32_t>;  // index into the key table; 0 is the anonymous tenant
+using KeyId =
+    Id<struct KeyIdTag, uint64_t>;  // an API key as long as it is listed; 0: none is needed
 using TokenId = Id<struct TokenIdTag, int32_t>;  // index into the vocabulary
 using BlockId = Id<struct BlockIdTag, int32_t>;  // a block of the KV pool
 using SlotId = Id<struct SlotIdTag, int32_t>;    // the private state of one sequence

@@ -33,6 +33,7 @@ struct LabelTraits;  // kLabel, kNames, kCount
 // clang-format off
 #define SLUICE_ROUTE_VALUES(X)                                                                  \
   X(kChat, "chat") X(kMessages, "messages") X(kCompletions, "completions")                      \
+  X(kResponses, "responses")                                                                    \
   X(kCountTokens, "count_tokens") X(kModels, "models") X(kHealth, "health")                     \
   X(kReady, "ready") X(kMetrics, "metrics") X(kVersion, "version") X(kAdmin, "admin")           \
   X(kRoot, "root") X(kOther, "other")

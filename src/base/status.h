@@ -25,6 +25,9 @@ enum class ErrorCode : uint8_t {
   kPermissionDenied,  // known, but not allowed here (Host, Origin, admin from outside)
   kNotFound,          // no such path or object
   kModelNotFound,     // no such model name
+  kResponseNotFound,  // no such response to go on from: unknown, expired or another key's
+  kItemNotFound,      // no such output item to refer to, likewise
+  kUnsupportedField,  // a documented field that we refuse rather than lose what it means
   kMethodNotAllowed,  // the path exists, the method does not
   kRequestTimeout,    // the client did not send its request in time
   kTooLarge,          // body, decoded body or field above its limit
@@ -38,7 +41,7 @@ enum class ErrorCode : uint8_t {
   kDeadlineExceeded,  // accepted, but not finished in time
   kCorrupt,           // stored or received bytes are not what they claim to be
 };
-inline constexpr int kNumErrorCodes = 19;
+inline constexpr int kNumErrorCodes = 22;
 
 // One row of the error table.
 struct ErrorRow {

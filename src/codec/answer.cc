@@ -61,6 +61,8 @@ Encoder MakeEncoder(Api api, const AnswerSpec& spec, const AnswerIdentity& ident
       return Encoder(std::in_place_type<messages::Encoder>, spec, identity);
     case Api::kCompletions:
       return Encoder(std::in_place_type<completions::Encoder>, spec, identity);
+    case Api::kResponses:
+      return Encoder(std::in_place_type<responses::Encoder>, spec, identity);
   }
   return Encoder(std::in_place_type<chat::Encoder>, spec, identity);
 }

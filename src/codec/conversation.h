@@ -95,6 +95,18 @@ inline bool StartsInReasoning(OutputStart start) {
   return start == OutputStart::kReasoning || start == OutputStart::kReasoningContinued;
 }
 
+namespace responses {
+class ResponseStore;
+}
+
+// Responses: where an answer is kept for requests that refer to it by id.
+struct KeepParams {
+  responses::ResponseStore* store = nullptr;  // null: it is not kept
+  KeyId key;                                  // whose it is
+  std::string input;       // JSON array: the items it answers, its history included
+  bool was_asked = false;  // the client asked for it and wants to hear whether it was
+};
+
 // What the client wants of the answer besides tokens.
 struct AnswerSpec {
   std::string model;  // as asked; echoed in the body
@@ -113,6 +125,7 @@ struct AnswerSpec {
   bool is_json = false;            // json_object: fences and text around the JSON are filler
   std::string echo;                // the dialect's own: what its answer repeats of the request
   Profile profile;
+  KeepParams keep;
 };
 
 // A request as one dialect decodes it; all limits checked.

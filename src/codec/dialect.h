@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "codec/constraint.h"
@@ -21,6 +22,9 @@ namespace sluice::codec {
 class ScriptBook;
 namespace deepseek_v41 {
 class Format;
+}
+namespace responses {
+class ResponseStore;
 }
 
 // What is decided outside: codec has no clock and no random numbers.
@@ -47,6 +51,8 @@ struct PrepareContext {
   bool strict = false;                 // unknown request fields are refused
   bool default_thinking = true;
   Profile profile;
+  responses::ResponseStore* responses = nullptr;  // what requests may refer to; null: nothing
+  KeyId key;                                      // whose request it is
 };
 
 // An image of the prompt, whose one token stands for all of its own.
@@ -64,7 +70,7 @@ struct Prepared {
   std::vector<std::string> ignored_fields;  // for a header: unknown, or not enforced by this build
 };
 
-enum class Api : uint8_t { kChat, kMessages, kCompletions };
+enum class Api : uint8_t { kChat, kMessages, kCompletions, kResponses };
 
 // Why a prompt does not fit.
 struct Overflow {

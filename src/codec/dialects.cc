@@ -13,6 +13,7 @@
 #include "codec/dialect/error_body.h"
 #include "codec/dialect/messages/decode.h"
 #include "codec/dialect/messages/encode.h"
+#include "codec/dialect/responses/decode.h"
 
 namespace sluice::codec {
 namespace {
@@ -36,6 +37,8 @@ std::string MessagesOverflowText(const Overflow& overflow) {
                             overflow.n_asked);
 }
 
+constexpr const char* kResponsesPaths[] = {"/v1/responses", "/responses"};
+
 constexpr Dialect kDialects[] = {
     {.api = Api::kChat,
      .name = "chat",
@@ -54,6 +57,11 @@ constexpr Dialect kDialects[] = {
      .name = "completions",
      .paths = kCompletionsPaths,
      .decode = &completions::Decode,
+     .error_body = &OpenAiErrorBody},
+    {.api = Api::kResponses,
+     .name = "responses",
+     .paths = kResponsesPaths,
+     .decode = &responses::Decode,
      .error_body = &OpenAiErrorBody},
 };
 

@@ -122,6 +122,7 @@ Status Accounts::Load(std::string_view api_key, std::optional<std::string_view> 
     std::unique_ptr<Account>& account = accounts_[line.digest];
     if (!account) {
       account = std::make_unique<Account>();
+      account->key = KeyId(++n_keys_);
       account->n_tokens_left = static_cast<double>(line.limits.tokens_per_minute);
     }
     account->tenant = TenantOf(line.tenant);

@@ -31,6 +31,7 @@ struct KeyLimits {
 // One key's use. Stays while a request holds it, also when a reload removed the key.
 struct Account {
   TenantId tenant;
+  KeyId key;  // what is stored by one key is not shown to another, of the same tenant neither
   std::string tenant_name;
   KeyLimits limits;
   bool listed = true;        // still in the key file
@@ -71,6 +72,7 @@ class Accounts {
   std::map<Digest, std::unique_ptr<Account>> accounts_;
   std::map<std::string, TenantId> tenants_;
   int64_t n_listed_ = 0;
+  uint64_t n_keys_ = 0;  // ever listed; the source of KeyId
   Account anonymous_;
 };
 

@@ -159,7 +159,11 @@ Async<bool> Connection::ServeOne() {
   } else if (end == ReadEnd::kDone && match.route->handler == Handler::kCountTokens) {
     again = co_await CountTokens(*this, *request, *match.dialect, *account_);
   } else if (end == ReadEnd::kDone) {
-    Response response = HandleOperation(net_, match, request->head(), request->id);
+    Response response = HandleOperation(net_, {.match = match,
+                                               .query = request->head().query,
+                                               .is_anthropic = request->head().is_anthropic,
+                                               .request_id = request->id,
+                                               .account = account_});
     again = co_await Respond(*request, std::move(response));
   }
   (void)Charge(*request, 0);  // giving back is not refused

@@ -71,7 +71,7 @@ Status Generation::Admit() {
 
 Async<Status> Generation::Prepare() {
   PrepareParams params{.dialect = dialect_,
-                       .context = net_.parts.prepare,
+                       .context = net_.ContextFor(account_.key),
                        .deadline = started_ + net_.options.request_timeout};
   prepared_.emplace();
   Duration spent;
@@ -197,10 +197,11 @@ Status Generation::HoldAnswer() {
   int64_t n_bytes = answer_->held_bytes();
   net_.held_bytes += n_bytes - std::exchange(n_held_bytes_, n_bytes);
   if (n_bytes > limits::kMaxHeldAnswerBytes) {
-    return Status(ErrorCode::kTooLarge,
-                  fmt::format("the answer exceeds {} bytes; ask for a stream, for fewer log "
-                              "probabilities or fewer tokens",
-                              limits::kMaxHeldAnswerBytes));
+    return Status(
+        ErrorCode::kTooLarge,
+        fmt::format("the answer exceeds {} bytes; ask for {}fewer log probabilities or "
+                    "fewer tokens",
+                    limits::kMaxHeldAnswerBytes, answer_->spec().stream ? "" : "a stream, for "));
   }
   if (net_.held_bytes > limits::kMaxHeldAnswersBytes) {
     return Overloaded(fmt::format("answers being collected exceed {} bytes; ask for a stream",

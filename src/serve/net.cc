@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "serve/connection.h"
 
 namespace sluice::serve {
@@ -17,6 +18,9 @@ constexpr size_t kScratchBytes = 64 * 1024;
 
 // How long the last words to a client may take that does not read.
 constexpr Duration kStopWriteTime = Duration::Seconds(1);
+
+// How late a stored response may go.
+constexpr Duration kExpiryPeriod = Duration::Seconds(1);
 
 Bell BellOf(Net* net) {
   return {[](void* context) {
@@ -34,11 +38,15 @@ Net::Net(const ServeOptions& given_options, const Server::Parts& given_parts)
       started(parts.env.clock.Wall()),
       opened(parts.env.clock.Now()),
       ready(BellOf(this)),
+      responses({.n_bytes = given_options.max_stored_bytes,
+                 .n_responses = given_options.max_stored_responses,
+                 .age = given_options.stored_response_age}),
       scratch(kScratchBytes) {
   for (std::string& host : options.allowed_hosts) {
     std::transform(host.begin(), host.end(), host.begin(),
                    [](unsigned char c) { return std::tolower(c); });
   }
+  responses.Expire(opened);  // tells it the time before anything is kept
   boot_id = fmt::format("{:016x}", parts.env.entropy.Next());
 }
 
@@ -52,6 +60,13 @@ const std::string& Net::Date() {
         fmt::format("{:%a, %d %b %Y %H:%M:%S GMT}", fmt::gmtime(static_cast<std::time_t>(now_s)));
   }
   return date_;
+}
+
+codec::PrepareContext Net::ContextFor(KeyId key) {
+  codec::PrepareContext context = parts.prepare;
+  context.responses = &responses;
+  context.key = key;
+  return context;
 }
 
 bool Net::EngineAlive() const {
@@ -96,6 +111,12 @@ void Net::Sweep() {
     Connection& connection = **it++;
     if (connection.wake_at() <= now) connection.Wake();
   }
+  if (now < next_expiry_) return;
+  next_expiry_ = now + kExpiryPeriod;
+  responses.Expire(now);
+  const codec::responses::ResponseStore::Load load = responses.load();
+  metrics::Set(metrics::kStoredResponses, load.n_responses);
+  metrics::Set(metrics::kStoredResponseBytes, load.n_bytes);
 }
 
 void Net::TakeReady() {

@@ -1,6 +1,6 @@
 // Net: what all connections of the net thread share. One per server; owned by the net thread, which
 // is the one inside io.run(). Other threads ring `ready`'s bell or post to `io`; prep threads also
-// read what is constant after Open and the clock, and count `abandoned_bytes`.
+// read what is constant after Open, the clock and `responses`, and count `abandoned_bytes`.
 
 #pragma once
 
@@ -15,6 +15,7 @@
 
 #include "base/ready_list.h"
 #include "base/time.h"
+#include "codec/dialect/responses/response_store.h"
 #include "env/env.h"
 #include "serve/accounts.h"
 #include "serve/options.h"
@@ -40,6 +41,7 @@ struct Net {
 
   boost::asio::io_context io{1};
   ReadyList ready;
+  codec::responses::ResponseStore responses;  // self-synchronised
 
   Accounts accounts;
   WallTime keys_modified;
@@ -64,6 +66,9 @@ struct Net {
 
   int64_t& NumConnections(Port port) { return port == Port::kPublic ? n_public : n_admin; }
 
+  // What preparing a request of this key needs. Any thread.
+  codec::PrepareContext ContextFor(KeyId key);
+
   // A service that has work and has not stepped for wedged_after is not alive.
   bool EngineAlive() const;
 
@@ -75,7 +80,7 @@ struct Net {
   // Every request ends with an error its client can read.
   void BeginStop();
 
-  // Wakes the connections whose time has come.
+  // Wakes the connections whose time has come, and lets go of stored responses that are too old.
   void Sweep();
   // Wakes the connections with news from other threads.
   void TakeReady();
@@ -83,6 +88,7 @@ struct Net {
  private:
   std::string date_;
   int64_t date_s_ = -1;
+  Time next_expiry_;
 };
 
 }  // namespace sluice::serve

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "serve/generation.h"
+#include "serve/stored_responses.h"
 
 namespace sluice::serve {
 namespace {
@@ -204,20 +205,37 @@ Response Limits() {
   return response;
 }
 
+metrics::Route RouteLabelOf(codec::Api api) {
+  switch (api) {
+    case codec::Api::kChat:
+      return metrics::Route::kChat;
+    case codec::Api::kMessages:
+      return metrics::Route::kMessages;
+    case codec::Api::kCompletions:
+      return metrics::Route::kCompletions;
+    case codec::Api::kResponses:
+      return metrics::Route::kResponses;
+  }
+  return metrics::Route::kOther;
+}
+
 }  // namespace
 
-Response HandleOperation(Net& net,
-                         const RouteMatch& match,
-                         const RequestHead& head,
-                         std::string_view request_id) {
+Response HandleOperation(Net& net, const Operation& operation) {
+  const auto& [match, query, is_anthropic, request_id, account] = operation;
   switch (match.route->handler) {
     case Handler::kRoot:
     case Handler::kVersion:
       return Version(net);
     case Handler::kModels:
-      return head.is_anthropic ? AnthropicModels(net) : Models(net);
+      return is_anthropic ? AnthropicModels(net) : Models(net);
     case Handler::kModel:
-      return Model(net, {.name = match.rest, .is_anthropic = head.is_anthropic}, request_id);
+      return Model(net, {.name = match.rest, .is_anthropic = is_anthropic}, request_id);
+    case Handler::kResponse:
+    case Handler::kDeleteResponse:
+    case Handler::kCancelResponse:
+    case Handler::kResponseInput:
+      return HandleStoredResponse(net, operation);
     case Handler::kHealth:
       return State(net.EngineAlive(), kNoSteps);
     case Handler::kReady:
@@ -252,16 +270,8 @@ Response HandleOperation(Net& net,
 
 metrics::Route RouteLabel(const RouteMatch& match) {
   if (match.dialect != nullptr) {
-    if (match.route != nullptr && match.route->handler == Handler::kCountTokens)
-      return metrics::Route::kCountTokens;
-    switch (match.dialect->api) {
-      case codec::Api::kChat:
-        return metrics::Route::kChat;
-      case codec::Api::kMessages:
-        return metrics::Route::kMessages;
-      case codec::Api::kCompletions:
-        return metrics::Route::kCompletions;
-    }
+    const bool counts = match.route != nullptr && match.route->handler == Handler::kCountTokens;
+    return counts ? metrics::Route::kCountTokens : RouteLabelOf(match.dialect->api);
   }
   if (match.route == nullptr) return metrics::Route::kOther;
   switch (match.route->handler) {
@@ -270,6 +280,11 @@ metrics::Route RouteLabel(const RouteMatch& match) {
     case Handler::kModels:
     case Handler::kModel:
       return metrics::Route::kModels;
+    case Handler::kResponse:
+    case Handler::kDeleteResponse:
+    case Handler::kCancelResponse:
+    case Handler::kResponseInput:
+      return metrics::Route::kResponses;
     case Handler::kVersion:
       return metrics::Route::kVersion;
     case Handler::kHealth:

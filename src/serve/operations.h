@@ -6,16 +6,21 @@
 #include <string_view>
 
 #include "base/metrics.h"
+#include "serve/accounts.h"
 #include "serve/net.h"
 #include "serve/response.h"
 #include "serve/routes.h"
 
 namespace sluice::serve {
 
-Response HandleOperation(Net& net,
-                         const RouteMatch& match,
-                         const RequestHead& head,
-                         std::string_view request_id);
+struct Operation {
+  const RouteMatch& match;
+  std::string_view query;  // of the request's target
+  bool is_anthropic;       // the client speaks Anthropic's API
+  std::string_view request_id;
+  const Account* account;  // null: the path needs no key
+};
+Response HandleOperation(Net& net, const Operation& operation);
 
 // The label under which a response to this request is counted.
 metrics::Route RouteLabel(const RouteMatch& match);

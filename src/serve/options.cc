@@ -75,6 +75,13 @@ void DeclareLimits(ServeOptions& o, OptionSet& set) {
       {.help = "Bodies and prompts of all requests in flight; beyond it all but small requests are "
                "answered 503.",
        .is_limit = true});
+  set.Add("max-stored-responses", &o.max_stored_responses, {.min = 0, .max = 10'000'000},
+          {.help = "Responses kept for previous_response_id, item_reference and their own paths; "
+                   "the oldest make room. 0: none.",
+           .unit = "responses",
+           .is_limit = true});
+  set.AddBytes("max-stored-bytes", &o.max_stored_bytes, {.min = 0, .max = 1024 * kGiB},
+               {.help = "Memory of the responses kept.", .is_limit = true});
 }
 
 void DeclareTimes(ServeOptions& o, OptionSet& set) {
@@ -91,6 +98,8 @@ void DeclareTimes(ServeOptions& o, OptionSet& set) {
            .is_limit = true});
   set.Add("write-timeout", &o.write_timeout, range,
           {.help = "A client that takes no byte for this long is disconnected.", .is_limit = true});
+  set.Add("stored-response-age", &o.stored_response_age, {.min = kSecond, .max = 720 * kHour},
+          {.help = "How long a response is kept at most.", .is_limit = true});
   set.Add("request-timeout", &o.request_timeout, range,
           {.help = "From accepting a request to its last token; then it ends with an error.",
            .is_limit = true});

@@ -38,12 +38,15 @@ struct ServeOptions {
   int64_t max_header_bytes = 64 * kKiB;
   int64_t max_body_bytes = 48 * kMiB;
   int64_t max_buffered_bytes = 512 * kMiB;
+  int32_t max_stored_responses = 10'000;
+  int64_t max_stored_bytes = 256 * kMiB;
 
   Duration header_timeout = Duration::Seconds(10);
   Duration body_timeout = Duration::Seconds(60);
   Duration idle_timeout = Duration::Seconds(75);
   Duration write_timeout = Duration::Seconds(60);
   Duration heartbeat = Duration::Seconds(10);
+  Duration stored_response_age = Duration::Seconds(24 * 3600);
   Duration request_timeout = Duration::Seconds(3600);
   Duration drain_timeout = Duration::Seconds(30);
   Duration wedged_after = Duration::Seconds(30);

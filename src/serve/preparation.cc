@@ -37,7 +37,10 @@ Status Took(Connection& connection,
   prepared = std::move(*result);
   // A compressed body may become a prompt a thousand times its size.
   const std::vector<TokenId>& prompt = *prepared.generate.prompt;
-  return connection.Charge(request, static_cast<int64_t>(prompt.size() * sizeof(TokenId)));
+  const codec::AnswerSpec& answer = prepared.answer;
+  const size_t n_bytes =
+      prompt.size() * sizeof(TokenId) + answer.echo.size() + answer.keep.input.size();
+  return connection.Charge(request, static_cast<int64_t>(n_bytes));
 }
 
 }  // namespace

@@ -67,6 +67,12 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
+std::string QueryOf(std::string_view target) {
+  target = target.substr(0, target.find('#'));
+  const size_t mark = target.find('?');
+  return mark == std::string_view::npos ? "" : std::string(target.substr(mark + 1));
+}
+
 // RFC 9112 §3.2: origin form, absolute form (what proxies send) or "*".
 std::string PathOf(std::string_view target) {
   std::string scheme = Lower(target.substr(0, std::string_view("https://").size()));
@@ -149,6 +155,7 @@ Status RequestParser::State::ReadHead() {
   }
   head.method = std::string(View(message.method_string()));
   head.path = PathOf(View(message.target()));
+  head.query = QueryOf(View(message.target()));
   head.http_minor = version - 10;
   head.keep_alive = message.keep_alive();
   head.expects_continue =

@@ -17,6 +17,7 @@ namespace sluice::serve {
 struct RequestHead {
   std::string method;  // as sent: "POST"
   std::string path;  // without query and fragment, absolute form reduced to its path; not unescaped
+  std::string query;  // between ? and #; not unescaped
   int32_t http_minor = 1;
   bool keep_alive = true;
   bool expects_continue = false;

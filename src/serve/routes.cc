@@ -14,6 +14,14 @@ constexpr Route kRoutes[] = {
     {"GET", "/models/", Port::kPublic, Access::kKey, Handler::kModel},
     {"GET", "/anthropic/v1/models", Port::kPublic, Access::kKey, Handler::kModels},
     {"GET", "/anthropic/v1/models/", Port::kPublic, Access::kKey, Handler::kModel},
+    {"GET", "/v1/responses/{id}", Port::kPublic, Access::kKey, Handler::kResponse},
+    {"GET", "/responses/{id}", Port::kPublic, Access::kKey, Handler::kResponse},
+    {"DELETE", "/v1/responses/{id}", Port::kPublic, Access::kKey, Handler::kDeleteResponse},
+    {"DELETE", "/responses/{id}", Port::kPublic, Access::kKey, Handler::kDeleteResponse},
+    {"POST", "/v1/responses/{id}/cancel", Port::kPublic, Access::kKey, Handler::kCancelResponse},
+    {"POST", "/responses/{id}/cancel", Port::kPublic, Access::kKey, Handler::kCancelResponse},
+    {"GET", "/v1/responses/{id}/input_items", Port::kPublic, Access::kKey, Handler::kResponseInput},
+    {"GET", "/responses/{id}/input_items", Port::kPublic, Access::kKey, Handler::kResponseInput},
     {"GET", "/version", Port::kBoth, Access::kAnyone, Handler::kVersion},
     {"GET", "/health", Port::kBoth, Access::kAnyone, Handler::kHealth},
     {"GET", "/ready", Port::kBoth, Access::kAnyone, Handler::kReady},
@@ -27,11 +35,24 @@ constexpr Route kRoutes[] = {
 constexpr Route kGenerateRoute = {"POST", "", Port::kPublic, Access::kKey, Handler::kGenerate};
 constexpr Route kCountRoute = {"POST", "", Port::kPublic, Access::kKey, Handler::kCountTokens};
 
-bool Serves(const Route& route, std::string_view path, Port port) {
+// `rest`: what stands in the place of a name, if the path has one.
+bool Serves(const Route& route, std::string_view path, Port port, std::string_view& rest) {
+  constexpr std::string_view kName = "{id}";
   if ((static_cast<int>(route.port) & static_cast<int>(port)) == 0) return false;
-  bool is_prefix = route.path.size() > 1 && route.path.ends_with('/');
-  return is_prefix ? path.starts_with(route.path) && path.size() > route.path.size()
-                   : path == route.path;
+  if (size_t at = route.path.find(kName); at != std::string_view::npos) {
+    const std::string_view before = route.path.substr(0, at);
+    const std::string_view behind = route.path.substr(at + kName.size());
+    if (path.size() <= before.size() + behind.size() || !path.starts_with(before) ||
+        !path.ends_with(behind))
+      return false;
+    rest = path.substr(at, path.size() - before.size() - behind.size());
+    return rest.find('/') == std::string_view::npos;
+  }
+  const bool is_prefix = route.path.size() > 1 && route.path.ends_with('/');
+  if (!is_prefix) return path == route.path;
+  if (!path.starts_with(route.path) || path.size() == route.path.size()) return false;
+  rest = path.substr(route.path.size());
+  return true;
 }
 
 struct DialectRoute {
@@ -62,14 +83,15 @@ RouteMatch FindRoute(std::string_view method, std::string_view path, Port port) 
     return match;
   }
   for (const Route& route : kRoutes) {
-    if (!Serves(route, path, port)) continue;
-    bool is_get = route.method == "GET";
-    match.allow = is_get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+    std::string_view rest;
+    if (!Serves(route, path, port, rest)) continue;
+    const bool is_get = route.method == "GET";
+    if (!match.allow.empty()) match.allow += ", ";
+    match.allow += is_get ? "GET, HEAD" : route.method;
     if (method == route.method || (is_get && method == "HEAD")) match.route = &route;
-    if (route.path.ends_with('/') && route.path.size() > 1)
-      match.rest = path.substr(route.path.size());
-    break;
+    match.rest = rest;
   }
+  if (!match.allow.empty()) match.allow += ", OPTIONS";
   return match;
 }
 

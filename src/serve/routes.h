@@ -25,6 +25,10 @@ enum class Handler : uint8_t {
   kRoot,
   kModels,
   kModel,
+  kResponse,  // the stored one
+  kDeleteResponse,
+  kCancelResponse,
+  kResponseInput,
   kVersion,
   kHealth,
   kReady,
@@ -37,7 +41,9 @@ enum class Handler : uint8_t {
 
 struct Route {
   std::string_view method;
-  std::string_view path;  // ending in '/': everything below it, as RouteMatch::rest
+  // Ending in '/': everything below it; with `{id}`: one segment in its place. Either is
+  // RouteMatch::rest.
+  std::string_view path;
   Port port;
   Access access;
   Handler handler;
@@ -47,7 +53,7 @@ std::span<const Route> Routes();
 struct RouteMatch {
   const Route* route = nullptr;             // null: see `allow`
   const codec::Dialect* dialect = nullptr;  // kGenerate, kCountTokens
-  std::string_view rest;                    // behind a path that ends in '/'
+  std::string_view rest;                    // what stands in the place of a name
   std::string allow;                        // methods of this path; empty: no such path
 };
 

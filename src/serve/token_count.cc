@@ -22,7 +22,7 @@ Async<bool> CountTokens(Connection& connection,
   Status status = Admit(net, account);
   if (status.ok()) {
     PrepareParams params{.dialect = dialect,
-                         .context = net.parts.prepare,
+                         .context = net.ContextFor(account.key),
                          .deadline = net.Now() + net.options.request_timeout};
     params.context.script = nullptr;
     Duration spent;

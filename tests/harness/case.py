@@ -6,20 +6,21 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Where cases are sent that do not say it, by their folder.
-_PATHS = {
-    "chat": "/v1/chat/completions",
-    "messages": "/v1/messages",
-    "completions": "/v1/completions",
+# By the name of the folder: where to POST, and what a request holds that does not say otherwise.
+_MESSAGES = {"messages": [{"role": "user", "content": "hi"}]}
+_APIS = {
+    "chat": ("/v1/chat/completions", _MESSAGES),
+    "messages": ("/v1/messages", _MESSAGES),
+    "completions": ("/v1/completions", {"prompt": "hi"}),
+    "responses": ("/v1/responses", {"input": "hi"}),
 }
-_COMPLETIONS_PATHS = ("/v1/completions", "/completions", "/beta/completions")
-_MESSAGES = [{"role": "user", "content": "hi"}]
 _EVENT = re.compile(r'\s*(reasoning|content|finish|error)\s+("(?:[^"\\]|\\.)*"|\w+)\s*')
 
 
 @dataclass
 class Case:
     name: str
+    api: str = "chat"
     options: tuple = ()
     path: str = "/v1/chat/completions"
     headers: list = field(
@@ -42,13 +43,6 @@ class Case:
     header_is: list = field(default_factory=list)
     stop: str | None = None  # Messages: the stop string that was found
     blocks: list | None = None  # Messages: the content of the answer
-
-    @property
-    def api(self):
-        path = self.path.partition("?")[0]
-        if path.endswith("/messages"):
-            return "messages"
-        return "completions" if path in _COMPLETIONS_PATHS else "chat"
 
     @property
     def takes_script(self):
@@ -151,8 +145,7 @@ def _take(case, state, key, value):
 
 def _finish(case, state):
     """What follows from the lines together."""
-    prompt = {"prompt": "hi"} if case.api == "completions" else {"messages": _MESSAGES}
-    whole = {"model": "deepseek-flash"} | prompt | expand(state["request"])
+    whole = {"model": "deepseek-flash"} | _APIS[case.api][1] | expand(state["request"])
     case.request = {k: v for k, v in whole.items() if k not in state["omit"]}
     case.script = [expand(x) for x in case.script]
     # A line that looks at the prompt, or a body that is no request, leaves no place for the marker.
@@ -180,7 +173,8 @@ def load(file):
         key, _, value = line.partition(" ")
         try:
             if key == "case":
-                case = Case(name=value.strip(), path=_PATHS[file.parent.name])
+                api = file.parent.name
+                case = Case(name=value.strip(), api=api, path=_APIS[api][0])
                 out.append((case, {"request": {}, "omit": []}))
             else:
                 _take(*out[-1], key, value.strip())
@@ -208,6 +202,21 @@ def script_lines(case, run):
     return [x | ({"when": {"last": mark.strip()}} if mark else {}) for x in lines]
 
 
+def _mark(request, mark):
+    """Appends `mark` to the last words of the user's side."""
+    for field in ("input", "prompt"):
+        if isinstance(request.get(field), str):
+            request[field] += mark
+            return
+    said = request["input"] if "input" in request else request["messages"]
+    last = [m for m in said if m.get("role") in ("user", "developer", "tool")][-1]
+    if isinstance(last["content"], list):
+        text = [p for p in last["content"] if p["type"] in ("text", "input_text")][-1]
+        text["text"] += mark
+    else:
+        last["content"] += mark
+
+
 def request_body(case, run):
     """The bytes that `run` of the case sends."""
     if case.body is not None:
@@ -215,16 +224,8 @@ def request_body(case, run):
     request = json.loads(json.dumps(case.request))
     if run == "stream":
         request["stream"] = True
-        if case.usage and case.api != "messages" and "stream_options" not in request:
+        if case.usage and case.api in ("chat", "completions") and "stream_options" not in request:
             request["stream_options"] = {"include_usage": True}
-    mark = marker(case, run)
-    if mark and case.api == "completions":
-        request["prompt"] += mark
-    elif mark:
-        last = [m for m in request["messages"] if m["role"] in ("user", "developer", "tool")][-1]
-        if isinstance(last["content"], list):
-            text = [p for p in last["content"] if p["type"] == "text"][-1]
-            text["text"] += mark
-        else:
-            last["content"] += mark
+    if mark := marker(case, run):
+        _mark(request, mark)
     return json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass")

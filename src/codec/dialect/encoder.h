@@ -15,6 +15,7 @@
 #include "codec/dialect/chat/encode.h"
 #include "codec/dialect/completions/encode.h"
 #include "codec/dialect/messages/encode.h"
+#include "codec/dialect/responses/encode.h"
 #include "codec/output_event.h"
 #include "wire/usage.h"
 
@@ -42,13 +43,14 @@ concept AnswerEncoder = requires(T encoder,
   { encoder.Heartbeat(out) } -> std::same_as<void>;
   // Stream: an error frame that the SDKs raise, and what ends the stream. Whole: the error body.
   { encoder.Fail(status, request_id, out) } -> std::same_as<void>;
-  // What is kept of an answer that is not a stream.
+  // Memory that the answer holds until Finish.
   { encoder.held_bytes() } -> std::same_as<int64_t>;
 };
 
-using Encoder = std::variant<chat::Encoder, messages::Encoder, completions::Encoder>;
+using Encoder = std::variant<chat::Encoder, messages::Encoder, completions::Encoder, responses::Encoder>;
 static_assert(AnswerEncoder<chat::Encoder>);
 static_assert(AnswerEncoder<messages::Encoder>);
 static_assert(AnswerEncoder<completions::Encoder>);
+static_assert(AnswerEncoder<responses::Encoder>);
 
 }  // namespace sluice::codec

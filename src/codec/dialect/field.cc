@@ -40,6 +40,7 @@ std::string Describe(const JsonValue& value) {
 }
 
 Status WrongValue(std::string_view path, std::string_view allowed, const JsonValue& got) {
+  if (!got.exists()) return Missing(path, allowed);
   return Status::Invalid(
       fmt::format("invalid request body: `{}` must be {}, not {}", path, allowed, Describe(got)));
 }

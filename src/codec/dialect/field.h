@@ -24,7 +24,7 @@ std::string Shorten(std::string_view text);
 // "the string \"abc\"", "the number 1.5", "an array": never more than a short line.
 std::string Describe(const JsonValue& value);
 
-// "`path` must be a boolean, not the string \"no\"".
+// "`path` must be a boolean, not the string \"no\""; of what is absent, that it is missing.
 Status WrongValue(std::string_view path, std::string_view allowed, const JsonValue& got);
 Status Missing(std::string_view path, std::string_view allowed);
 
