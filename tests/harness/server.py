@@ -19,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from harness import scan
+from harness import byte_tokenizer, scan
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -99,12 +99,25 @@ class Server:
     after.
     """
 
-    def __init__(self, script=(), options=(), env=None, expect_exit=0, ports=True, wait=True):
+    def __init__(
+        self,
+        script=(),
+        options=(),
+        env=None,
+        expect_exit=0,
+        ports=True,
+        wait=True,
+        own_tokenizer=True,
+    ):
         self.directory = tempfile.TemporaryDirectory(prefix="sluice-test-")
         self.folder = Path(self.directory.name)
         script_file = self.folder / "script.jsonl"
         script_file.write_text(script_text(script), encoding="utf-8", errors="surrogateescape")
         self.arguments = ["serve", "--script", str(script_file)]
+        if own_tokenizer:  # one token per byte, so that tests can count
+            tokenizer = self.folder / "tokenizer.json"
+            tokenizer.write_text(byte_tokenizer.text(), encoding="utf-8")
+            self.arguments += ["--tokenizer", str(tokenizer)]
         if ports:
             self.arguments += ["--port", "0", "--admin-port", "0"]
         self.arguments += [str(x) for x in options]
