@@ -313,5 +313,105 @@ TEST(Answer, TheModelNameIsEscaped) {
   EXPECT_EQ(Data(Frames(out)[0])["model"], "a\"b");
 }
 
+// Two calls in one block, as the model writes them.
+constexpr std::string_view kTwoCalls =
+    "text\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f\">\n<｜DSML｜ parameter name=\"a\" "
+    "string=\"true\">x</｜DSML｜ parameter>\n</｜DSML｜ invoke>\n<｜DSML｜ invoke name=\"g\">\n\n"
+    "</｜DSML｜ invoke>\n</｜DSML｜ calls>";
+
+AnswerSpec CallSpec(bool stream) {
+  AnswerSpec spec = Spec();
+  spec.stream = stream;
+  spec.parses_calls = true;
+  return spec;
+}
+
+TEST(Answer, C03C09CallsAreTheSameStreamedAndWhole) {
+  // smg#1030: "buffered passes, streamed yields no call"; litellm#37792: "both at index:0".
+  std::string whole, stream;
+  Answer buffered = Make(CallSpec(false));
+  EXPECT_EQ(buffered.OnEvent(0, Text(kTwoCalls), whole), Answer::Next::kCancel);
+  buffered.Finish(whole);
+  const json choice = json::parse(whole)["choices"][0];
+  const json& calls = choice["message"]["tool_calls"];
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+  EXPECT_EQ(choice["message"]["content"], "text");
+  ASSERT_EQ(calls.size(), 2u);
+
+  Answer streamed = Make(CallSpec(true));
+  for (TokenId token : Text(kTwoCalls).tokens) {
+    wire::TokenEvent event;
+    event.tokens.push_back(token);
+    streamed.OnEvent(0, event, stream);
+  }
+  streamed.Finish(stream);
+  json joined = json::array();
+  for (const std::string& frame : Frames(stream)) {
+    if (frame == "data: [DONE]") continue;
+    EXPECT_EQ(Data(frame)["id"], "chatcmpl-abc");
+    const json delta = Data(frame)["choices"][0]["delta"];
+    if (!delta.contains("tool_calls")) continue;
+    const json& call = delta["tool_calls"][0];
+    if (call.contains("id")) {
+      joined.push_back(call);
+      continue;
+    }
+    json& function = joined[call["index"].get<size_t>()]["function"];
+    function["arguments"] =
+        function["arguments"].get<std::string>() + call["function"]["arguments"].get<std::string>();
+  }
+  EXPECT_EQ(joined, calls);
+  EXPECT_EQ(calls[0]["index"], 0);
+  EXPECT_EQ(calls[0]["function"], (json{{"name", "f"}, {"arguments", "{\"a\": \"x\"}"}}));
+  EXPECT_EQ(calls[1]["index"], 1);
+  EXPECT_EQ(calls[1]["function"], (json{{"name", "g"}, {"arguments", "{}"}}));
+  EXPECT_NE(calls[0]["id"], calls[1]["id"]);
+}
+
+TEST(Answer, C07AForcedCallEndsAsEveryCallDoes) {
+  // vllm#25054: "four different answers".
+  for (bool stream : {false, true}) {
+    AnswerSpec spec = CallSpec(stream);
+    spec.starts_in_calls = true;
+    std::string out;
+    Answer answer = Make(spec);
+    const std::string_view inside = kTwoCalls.substr(kTwoCalls.find("<｜DSML｜ invoke"));
+    answer.OnEvent(0, Text(inside), out);
+    EXPECT_EQ(answer.finish(0), Finish::kToolCalls);
+    answer.OnEvent(0, EndOf("", {.n_prompt = 1, .n_completion = 9}, wire::FinishReason::kError),
+                   out);
+    answer.Finish(out);
+    EXPECT_NE(out.find("\"finish_reason\":\"tool_calls\""), std::string::npos);
+  }
+}
+
+TEST(Answer, CallsThatEndAtTheLimitEndAtTheLimit) {
+  for (bool in_one_event : {false, true}) {
+    std::string out;
+    Answer answer = Make(CallSpec(false));
+    wire::TokenEvent last = EndOf(in_one_event ? kTwoCalls : "", {.n_prompt = 1, .n_completion = 9},
+                                  wire::FinishReason::kLength);
+    if (!in_one_event) answer.OnEvent(0, Text(kTwoCalls), out);
+    EXPECT_EQ(answer.OnEvent(0, last, out), Answer::Next::kChoiceDone);
+    answer.Finish(out);
+    EXPECT_EQ(json::parse(out)["choices"][0]["finish_reason"], "length");
+  }
+}
+
+TEST(Answer, ACallWithoutAThoughtIsMarked) {
+  AnswerSpec spec = CallSpec(false);
+  spec.thinking = true;
+  spec.start = OutputStart::kReasoning;
+  auto id_of = [&](const std::string& text) {
+    std::string out;
+    Answer answer = Make(spec);
+    answer.OnEvent(0, Text(text + std::string(kTwoCalls)), out);
+    answer.Finish(out);
+    return json::parse(out)["choices"][0]["message"]["tool_calls"][0]["id"].get<std::string>();
+  };
+  EXPECT_TRUE(id_of("</think>").starts_with("call_00_ET_"));
+  EXPECT_FALSE(id_of("a</think>").starts_with("call_00_ET_"));
+}
+
 }  // namespace
 }  // namespace sluice::codec

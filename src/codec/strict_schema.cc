@@ -10,12 +10,12 @@
 namespace sluice::codec {
 namespace {
 
-// Keywords that are kept as they are, in the order in which they are written.
-constexpr std::string_view kPlain[] = {
-    "pattern",          "format",           "enum",       "const", "default", "minimum", "maximum",
-    "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "$ref"};
-// Maps of schemas, written behind the others.
-constexpr std::string_view kDefinitions[] = {"$def", "$defs"};
+// Keywords that are kept as they are, in the order in which they are written, by the type of the
+// schema they stand in.
+constexpr std::string_view kOfString[] = {"description", "pattern", "format", "enum"};
+constexpr std::string_view kOfNumber[] = {"description",      "const",     "default",
+                                          "minimum",          "maximum",   "exclusiveMinimum",
+                                          "exclusiveMaximum", "multipleOf"};
 
 // What is still to be written: text, or a schema if it exists.
 struct Piece {
@@ -74,42 +74,52 @@ class Normalizer {
     Add(std::move(names));
   }
 
+  // What a schema is tells its type, else its branches, else its reference.
   void AddSchema(const JsonValue& schema) {
     if (!schema.is_object()) return Add(schema.ToText());
     needs_comma_ = false;
     Add("{");
     const JsonValue type = schema.Find("type");
+    const std::string_view name = type.is_string() ? type.AsString() : std::string_view();
     if (type.exists()) {
-      AddKey("type");
-      Add(type.ToText());
+      AddPlain(schema, "type");
+    } else if (schema.Find("anyOf").exists()) {
+      AddBranches(schema.Find("anyOf"));
+    } else {
+      AddPlain(schema, "$ref");
+      return Add("}");
     }
-    const bool is_object = type.is_string() && type.AsString() == "object";
-    const JsonValue properties = schema.Find("properties");
-    if (is_object || properties.exists()) {
-      AddKey("properties");
-      AddMap(properties);
-      AddKey("additionalProperties");
-      Add("false");
-      AddKey("required");
-      AddRequired(properties);
-    }
-    if (const JsonValue items = schema.Find("items"); items.exists()) {
-      AddKey("items");
-      AddNode(items);
-    }
-    AddBranches(schema.Find("anyOf"));
-    for (const std::string_view key : kPlain) AddPlain(schema, key);
-    AddPlain(schema, "description");
-    for (const std::string_view key : kDefinitions) {
-      if (!schema.Find(key).exists()) continue;
-      AddKey(key);
-      AddMap(schema.Find(key));
+    if (name == "object") {
+      AddObject(schema);
+    } else if (name == "string") {
+      for (const std::string_view key : kOfString) AddPlain(schema, key);
+    } else if (name == "integer" || name == "number") {
+      for (const std::string_view key : kOfNumber) AddPlain(schema, key);
+    } else {
+      if (name == "array" && schema.Find("items").exists()) {
+        AddKey("items");
+        AddNode(schema.Find("items"));
+      }
+      AddPlain(schema, "description");
     }
     Add("}");
   }
 
+  void AddObject(const JsonValue& schema) {
+    const JsonValue properties = schema.Find("properties");
+    AddKey("properties");
+    AddMap(properties);
+    AddKey("additionalProperties");
+    Add("false");
+    AddKey("required");
+    AddRequired(properties);
+    AddPlain(schema, "description");
+    if (!schema.Find("$def").exists()) return;
+    AddKey("$def");
+    AddMap(schema.Find("$def"));
+  }
+
   void AddBranches(const JsonValue& branches) {
-    if (!branches.exists()) return;
     AddKey("anyOf");
     std::string open = "[";
     for (const JsonValue branch : branches.elements()) {

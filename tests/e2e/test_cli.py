@@ -1,11 +1,13 @@
 """The command line: help, version, configuration, doctor, and how `serve` refuses to start."""
 
+import json
 import re
 import socket
 import tomllib
 
 import pytest
 
+from harness import raw_http
 from harness.server import REPOSITORY, Server, run_cli
 
 
@@ -267,3 +269,19 @@ def test_doctor_path_is_the_hop_table():
 def test_doctor_without_topic():
     done = run_cli("doctor", "nonsense")
     assert done.returncode != 0 and "limits" in done.stderr and "path" in done.stderr
+
+
+def test_without_a_tokenizer_tokens_are_those_of_the_built_in_one():
+    with Server(script=["</think>Hello"], own_tokenizer=False) as server:
+        answer = raw_http.once(server.port, raw_http.chat_request("hi"))
+    usage = json.loads(answer.body)["usage"]
+    # As a token per byte it would be 98 and 6.
+    assert 10 < usage["prompt_tokens"] < 60
+    assert 1 < usage["completion_tokens"] < 6
+
+
+@pytest.mark.parametrize("text, word", [("{}", "model"), ("no json", "JSON")])
+def test_a_tokenizer_that_is_none_is_named(script, tmp_path, text, word):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(text)
+    failed(run_cli("serve", "--script", script, "--tokenizer", str(path)), str(path), word)

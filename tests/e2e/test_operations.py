@@ -110,8 +110,8 @@ def test_metrics_count_what_happens():
         assert metrics.running(server) == 0
         assert metrics.value(server, "requests_finished_total") >= 2
         completion = metrics.value(server, "tokens_total", 'completion"')
-        assert completion == 2 * len("</think>ok")
-        assert metrics.value(server, "tokens_total", 'prompt"') == 4
+        assert completion == 2 * (1 + len("ok"))
+        assert metrics.value(server, "tokens_total", 'prompt"') == 2 * 98
         assert metrics.value(server, "http_requests_total", '2xx"') >= 2
         assert metrics.value(server, "http_requests_total", '4xx"') >= 2
         assert metrics.value(server, "ttft_seconds_count") == 1  # streams only

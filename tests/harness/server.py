@@ -19,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from harness import scan
+from harness import byte_tokenizer, scan
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -100,7 +100,15 @@ class Server:
     """
 
     def __init__(
-        self, script=(), options=(), env=None, expect_exit=0, ports=True, wait=True, model=None
+        self,
+        script=(),
+        options=(),
+        env=None,
+        expect_exit=0,
+        ports=True,
+        wait=True,
+        own_tokenizer=True,
+        model=None,
     ):
         self.directory = tempfile.TemporaryDirectory(prefix="sluice-test-")
         self.folder = Path(self.directory.name)
@@ -109,6 +117,10 @@ class Server:
         # A model's folder instead of the script.
         what = ["--script", str(script_file)] if model is None else [str(model)]
         self.arguments = ["serve", *what]
+        if own_tokenizer and model is None:  # one token per byte, so that tests can count
+            tokenizer = self.folder / "tokenizer.json"
+            tokenizer.write_text(byte_tokenizer.text(), encoding="utf-8")
+            self.arguments += ["--tokenizer", str(tokenizer)]
         if ports:
             self.arguments += ["--port", "0", "--admin-port", "0"]
         self.arguments += [str(x) for x in options]

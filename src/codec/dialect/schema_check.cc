@@ -173,6 +173,17 @@ Status CheckStrictObject(const JsonValue& schema, bool may_be_empty) {
   return Status::Invalid("Required properties must match all properties in the object");
 }
 
+// A list of types names scalars only: of the others strict mode could not keep what they hold.
+Status CheckStrictType(const JsonValue& type) {
+  constexpr std::string_view kScalars[] = {"string", "number", "integer", "boolean", "null"};
+  for (JsonValue name : type.elements()) {
+    if (name.is_string() && std::ranges::find(kScalars, name.AsString()) != std::end(kScalars))
+      continue;
+    return Wrong("type", "one type or a list of string, number, integer, boolean, null", name);
+  }
+  return Status::Ok();
+}
+
 // A node of a strict schema besides its children.
 Status CheckStrictNode(const JsonValue& schema, const StrictParams& params, bool is_top) {
   if (!schema.is_object())
@@ -185,6 +196,7 @@ Status CheckStrictNode(const JsonValue& schema, const StrictParams& params, bool
     SLUICE_TRY(CheckStrictObject(schema, is_top && params.top_may_be_empty));
   if (HasType(schema, "array") && !schema.Find("items"))
     return Status::Invalid("an array without `items` is not allowed");
+  SLUICE_TRY(CheckStrictType(schema.Find("type")));
   constexpr std::string_view kFormats[] = {"email", "hostname", "ipv4", "ipv6", "uuid"};
   JsonValue format = schema.Find("format");
   if (format.is_string() && std::ranges::find(kFormats, format.AsString()) == std::end(kFormats)) {

@@ -203,7 +203,9 @@ void OutputLexer::TakeEndThink(std::string_view spelling) {
     at_start_ = true;
     return;
   }
-  if (state_ == State::kContent) {
+  if (json_ && state_ == State::kContent) ReleaseHeld();  // may begin the JSON
+  const bool is_text = json_ && json_->is_inside() && !spec_.profile.remove_stray_specials;
+  if (state_ == State::kContent && !is_text) {
     // No stop string goes across a mark; line feeds behind it are text.
     if (stops_first_) ReleaseUndecided(0);
     ReleaseHeld();
@@ -252,9 +254,11 @@ void OutputLexer::EnterCalls(bool at_invoke) {
 // Holds what may stand in front of markup, and passes the rest on.
 void OutputLexer::TakeText(const Character& c) {
   if (hold_ == Hold::kMarkup) return TakeMarkupName(c);
-  if (hold_ == Hold::kAngle) ReleaseHeld();
+  const bool follows_angle = hold_ == Hold::kAngle;
+  if (follows_angle) ReleaseHeld();
   const bool holds_lines = looks_for_markup_ || state_ == State::kReasoning;
   if (c.is('\n') && holds_lines && held_.size() < kMaxHeld) {
+    if (held_.empty()) keeps_first_held_ = follows_angle && !spec_.profile.repair_calls;
     held_.push_back(c);
     hold_ = Hold::kLineFeeds;
     return;
@@ -290,6 +294,8 @@ void OutputLexer::ReleaseHeld() {
 
 void OutputLexer::DropHeld() {
   hold_ = Hold::kNothing;
+  if (keeps_first_held_ && !held_.empty() && held_[0].is('\n')) TakeFiltered(held_[0]);
+  keeps_first_held_ = false;
   held_.clear();
 }
 

@@ -140,6 +140,7 @@ class OutputLexer {
   Hold hold_ = Hold::kNothing;
   std::vector<Character> held_;
   std::string markup_name_;
+  bool keeps_first_held_ = false;  // the reference shows a line feed that follows a `<`
 
   std::optional<JsonFilter> json_;
   std::vector<JsonFilter::Item> json_items_;  // scratch

@@ -58,7 +58,7 @@ void RepairingCalls::Take(std::string_view c) {
 }
 
 void RepairingCalls::TakePlain(std::string_view text) {
-  if (state_ == State::kValue) {
+  if (state_ == State::kValue && (held_ != "<" || !text.starts_with('/'))) {
     FlushHeld();
     return TakeInValue(text);
   }
