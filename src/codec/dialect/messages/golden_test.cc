@@ -157,7 +157,8 @@ TEST(MessagesGolden, FoundToolsLeaveTheFrontOfThePromptAlone) {
   const std::string found =
       R"(,{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"search","input":{}}]},
          {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[
-           {"type":"tool_reference","tool_name":"z"},{"type":"tool_reference","tool_name":"b"}]}]})";
+           {"type":"tool_reference","tool_name":"z"},
+           {"type":"tool_reference","tool_name":"b"}]}]})";
   const std::string before = prompt("," + deferred("p"), "");
   const std::string after =
       prompt("," + deferred("b") + "," + deferred("p") + "," + deferred("z"), found);
