@@ -16,6 +16,7 @@ std::string Shorten(std::string_view text) {
 }
 
 std::string Describe(const JsonValue& value) {
+  if (!value.exists()) return "nothing";
   switch (value.kind()) {
     case JsonKind::kNull:
       return "null";
