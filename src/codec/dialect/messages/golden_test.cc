@@ -105,7 +105,7 @@ void CheckParams(const json& c, bool is_reference, const DecodedRequest& request
   const json tools = json::parse(constraint["schema"].get<std::string>());
   ASSERT_EQ(conversation.tools.size(), tools.size());
   for (size_t i = 0; i < tools.size(); ++i) {
-    EXPECT_EQ(conversation.tools[i].name, tools[i]["function"]["name"]);
+    EXPECT_EQ(conversation.tools[i].name, tools[i]["function"]["name"].get<std::string>());
     EXPECT_EQ(conversation.tools[i].is_deferred, tools[i].value("defer_loading", false));
     EXPECT_FALSE(conversation.tools[i].strict);
   }
