@@ -44,7 +44,8 @@ void DeclareAccess(ServeOptions& o, OptionSet& set) {
 void DeclareBehaviour(ServeOptions& o, OptionSet& set) {
   set.Group("Requests");
   set.Add("strict", &o.strict,
-          {.help = "Refuse unknown request fields, which are otherwise named in a header."});
+          {.help = "Refuse unknown request fields, which are otherwise named in a header. Messages "
+                   "always names them."});
   set.Add("trace", &o.trace, {.help = "Log where the time of each request went, hop by hop."});
   set.Add("sse-coalesce", &o.sse_coalesce, {.help = "Let queued stream events share one write."});
   set.Add("heartbeat", &o.heartbeat, {.min = kSecond / 10, .max = kHour},

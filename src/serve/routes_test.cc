@@ -36,11 +36,25 @@ TEST(Routes, TokensComeFromThePublicPortOnly) {
   }
 }
 
+TEST(Routes, CountingTokensIsTheDialectsToo) {
+  for (const char* path : {"/v1/messages/count_tokens", "/anthropic/v1/messages/count_tokens"}) {
+    RouteMatch match = FindRoute("POST", path, Port::kPublic);
+    ASSERT_NE(match.route, nullptr) << path;
+    EXPECT_EQ(match.route->handler, Handler::kCountTokens);
+    EXPECT_EQ(match.route->access, Access::kKey);
+    EXPECT_STREQ(match.dialect->name, "messages");
+    EXPECT_EQ(FindRoute("GET", path, Port::kPublic).allow, "POST, OPTIONS");
+    EXPECT_TRUE(FindRoute("POST", path, Port::kAdmin).allow.empty());
+  }
+  EXPECT_TRUE(FindRoute("POST", "/v1/chat/completions/count_tokens", Port::kPublic).allow.empty());
+}
+
 TEST(Routes, HeadIsAnsweredLikeGetAndModelsCarryTheirName) {
   EXPECT_EQ(FindRoute("HEAD", "/", Port::kPublic).route->handler, Handler::kRoot);
   RouteMatch match = FindRoute("GET", "/v1/models/deepseek-flash", Port::kPublic);
   ASSERT_NE(match.route, nullptr);
   EXPECT_EQ(match.rest, "deepseek-flash");
+  EXPECT_EQ(FindRoute("GET", "/anthropic/v1/models/x", Port::kPublic).rest, "x");
   EXPECT_EQ(FindRoute("DELETE", "/v1/models", Port::kPublic).route, nullptr);
   EXPECT_TRUE(FindRoute("GET", "/v1/models/", Port::kPublic).allow.empty());
 }

@@ -15,6 +15,9 @@ from harness.raw_http import Closed, Connection, request_bytes
 PATHS = (
     "/v1/chat/completions",
     "/chat/completions",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+    "/v1/completions",
     "/v1/models",
     "/version",
     "/",
@@ -32,7 +35,28 @@ _FIELDS = {
             {"role": "system", "content": "a"},
             {"role": "user", "content": [{"type": "text", "text": "b"}]},
         ],
+        [
+            {"role": "user", "content": "hi"},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "t", "signature": ""},
+                    {"type": "tool_use", "id": "a", "name": "f", "input": {}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "a", "content": "r"}],
+            },
+        ],
     ],
+    "system": ["s", [{"type": "text", "text": "s"}]],
+    "stop_sequences": [["x"]],
+    "top_k": [1],
+    "output_config": [{"effort": "low"}],
+    "prompt": ["once", [104, 105]],
+    "suffix": ["end"],
+    "echo": [True],
     "stream": [True, False],
     "stream_options": [{"include_usage": True}],
     "temperature": [0, 1, 2, 0.5],

@@ -21,7 +21,7 @@ namespace sluice::codec {
 inline constexpr size_t kShownBytes = 64;
 std::string Shorten(std::string_view text);
 
-// "the string \"abc\"", "the number 1.5", "an array": never more than a short line.
+// "the string \"abc\"", "the number 1.5", "an array", "nothing": never more than a short line.
 std::string Describe(const JsonValue& value);
 
 // "`path` must be a boolean, not the string \"no\""; of what is absent, that it is missing.

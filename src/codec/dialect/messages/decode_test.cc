@@ -113,6 +113,16 @@ TEST(MessagesDecode, ToolsOfTypeCustomAreTheClients) {
   EXPECT_FALSE(request->conversation.tools[0].description);
 }
 
+TEST(MessagesDecode, WithoutExtensionsASchemaNamesItsType) {
+  Profile no_extensions;
+  no_extensions.extensions = false;
+  for (const char* schema : {"{}", R"({"properties":{}})", "true", R"({"type":"array"})", "null"}) {
+    const std::string text = Refusal(DecodeWith(
+        R"("tools":[{"name":"f","input_schema":)" + std::string(schema) + "}]", no_extensions));
+    EXPECT_TRUE(text.starts_with("Invalid schema for function 'f': ")) << text;
+  }
+}
+
 TEST(MessagesDecode, StrictToolsAreListedAsIgnored) {
   Result<DecodedRequest> request =
       DecodeWith(R"("tools":[{"name":"f","input_schema":{"type":"object"},"strict":true}])");

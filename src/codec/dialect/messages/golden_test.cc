@@ -105,7 +105,7 @@ void CheckParams(const json& c, bool is_reference, const DecodedRequest& request
   const json tools = json::parse(constraint["schema"].get<std::string>());
   ASSERT_EQ(conversation.tools.size(), tools.size());
   for (size_t i = 0; i < tools.size(); ++i) {
-    EXPECT_EQ(conversation.tools[i].name, tools[i]["function"]["name"]);
+    EXPECT_EQ(conversation.tools[i].name, tools[i]["function"]["name"].get<std::string>());
     EXPECT_EQ(conversation.tools[i].is_deferred, tools[i].value("defer_loading", false));
     EXPECT_FALSE(conversation.tools[i].strict);
   }
@@ -138,6 +138,35 @@ TEST(MessagesGolden, RequestsBecomeTheExpectedConversationsInBothProfiles) {
       CheckImages(c, request->conversation);
     }
   }
+}
+
+// The tools that a search has found come back sorted into the list: everything in front of them
+// must stay as it was, or each search costs the whole cached prefix (spec clients.md §2.1).
+TEST(MessagesGolden, FoundToolsLeaveTheFrontOfThePromptAlone) {
+  auto prompt = [](const std::string& tools, const std::string& more) {
+    Result<DecodedRequest> request = Decode(
+        R"({"model":"m","messages":[{"role":"user","content":"x"})" + more + R"(],"tools":[)" +
+            R"({"name":"search","input_schema":{"type":"object"}})" + tools + "]}",
+        {.model = {.name = "m"}});
+    EXPECT_TRUE(request) << request.status().ToString();
+    return PromptOf(request->conversation);
+  };
+  auto deferred = [](const std::string& name) {
+    return R"({"name":")" + name + R"(","input_schema":{"type":"object"},"defer_loading":true})";
+  };
+  const std::string found =
+      R"(,{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"search","input":{}}]},
+         {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[
+           {"type":"tool_reference","tool_name":"z"},
+           {"type":"tool_reference","tool_name":"b"}]}]})";
+  const std::string before = prompt("," + deferred("p"), "");
+  const std::string after =
+      prompt("," + deferred("b") + "," + deferred("p") + "," + deferred("z"), found);
+  const std::string tail = "<｜Assistant｜><think>";
+  ASSERT_TRUE(before.ends_with(tail));
+  EXPECT_TRUE(after.starts_with(before.substr(0, before.size() - tail.size())));
+  EXPECT_EQ(after, prompt("," + deferred("z") + "," + deferred("b"), found));
+  EXPECT_LT(after.find(R"("name": "z")"), after.find(R"("name": "b")"));
 }
 
 // What our profile accepts beyond the reference, besides the cases with `ours`: a missing type of a

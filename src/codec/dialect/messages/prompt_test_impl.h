@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -79,24 +80,21 @@ inline std::vector<Message> Joined(const std::vector<Message>& messages) {
   return joined;
 }
 
-// Results in the order of the calls they answer.
+// Results in the order of the calls they answer; of an unknown id as of the first call.
 inline void OrderResults(std::vector<Message>& messages) {
   const std::vector<ToolCall>* calls = nullptr;
   for (size_t i = 0; i < messages.size(); ++i) {
     if (!messages[i].calls.empty()) calls = &messages[i].calls;
     if (messages[i].role != Role::kTool || calls == nullptr) continue;
-    size_t end = i;
-    while (end < messages.size() && messages[end].role == Role::kTool) ++end;
-    std::stable_sort(messages.begin() + static_cast<ptrdiff_t>(i),
-                     messages.begin() + static_cast<ptrdiff_t>(end),
-                     [&](const Message& a, const Message& b) {
-                       auto at = [&](const Message& m) {
-                         auto found = std::ranges::find(*calls, m.tool_call_id, &ToolCall::id);
-                         return found == calls->end() ? 0 : found - calls->begin();
-                       };
-                       return at(a) < at(b);
-                     });
-    i = end - 1;
+    std::multimap<ptrdiff_t, Message> ordered;  // equal keys stay in their order
+    const size_t first = i;
+    for (; i < messages.size() && messages[i].role == Role::kTool; ++i) {
+      auto found = std::ranges::find(*calls, messages[i].tool_call_id, &ToolCall::id);
+      ordered.emplace(found == calls->end() ? 0 : found - calls->begin(), std::move(messages[i]));
+    }
+    size_t at = first;
+    for (auto& [place, message] : ordered) messages[at++] = std::move(message);
+    --i;
   }
 }
 
