@@ -89,7 +89,9 @@ Status Generation::Admit() {
 
 Async<Status> Generation::Prepare() {
   const std::string& encoding = request_.head().content_encoding;
-  if (encoding.empty() && request_.body.size() <= kInlinePrepBytes) {
+  // A few words of a Responses body may stand for megabytes of stored history.
+  const bool may_grow = dialect_.api == codec::Api::kResponses;
+  if (encoding.empty() && request_.body.size() <= kInlinePrepBytes && !may_grow) {
     Time begin = net_.Now();
     Result<codec::Prepared> result =
         codec::Prepare(dialect_, request_.body, net_.ContextFor(account_.key));
