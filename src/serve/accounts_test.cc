@@ -41,6 +41,21 @@ TEST(Accounts, AKeyNamesItsTenantAndOthersAreRefused) {
   }
 }
 
+// What one key stores is found by its KeyId.
+TEST(Accounts, EachKeyIsOneKeyAlsoWithinATenantAndAcrossAReload) {
+  Accounts accounts;
+  ASSERT_TRUE(accounts.Load("", "alice key-a\nalice key-b").ok());
+  const KeyId a = (*accounts.Authenticate("key-a"))->key;
+  const KeyId b = (*accounts.Authenticate("key-b"))->key;
+  EXPECT_NE(a, b);
+  EXPECT_NE(a, KeyId(0));  // nobody's, where no key is needed
+  ASSERT_TRUE(accounts.Load("", "alice key-c\nalice key-a concurrent=2").ok());
+  EXPECT_EQ((*accounts.Authenticate("key-a"))->key, a);
+  const KeyId c = (*accounts.Authenticate("key-c"))->key;
+  EXPECT_NE(c, a);
+  EXPECT_NE(c, b);
+}
+
 TEST(Accounts, BadLinesNameTheLineAndNeverTheKey) {
   for (std::string_view file :
        {"alice", "al/ice secret-key", "alice secret-key concurrent=0", "alice secret-key x=1",

@@ -59,7 +59,9 @@ Async<Status> PrepareBody(Connection& connection,
   Net& net = connection.net();
   Signal& wake = connection.wake();
   const std::string& encoding = request.head().content_encoding;
-  if (encoding.empty() && request.body.size() <= kInlinePrepBytes) {
+  // A few words of a Responses body may stand for megabytes of stored history.
+  const bool may_grow = params.dialect.api == codec::Api::kResponses;
+  if (encoding.empty() && request.body.size() <= kInlinePrepBytes && !may_grow) {
     Time begin = net.Now();
     Result<codec::Prepared> result = codec::Prepare(params.dialect, request.body, params.context);
     spent = net.Now() - begin;

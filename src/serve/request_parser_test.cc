@@ -81,6 +81,9 @@ TEST(RequestParser, ReadsChunkedBodiesWithExtensionsAndTrailers) {
 TEST(RequestParser, AbsoluteFormIsReducedToItsPath) {
   EXPECT_EQ(Feed("GET http://h:1/a/b?c=d HTTP/1.1\r\nHost: h\r\n\r\n", 1000).head.path, "/a/b");
   EXPECT_EQ(Feed("GET http://h HTTP/1.1\r\nHost: h\r\n\r\n", 1000).head.path, "/");
+  EXPECT_EQ(Feed("GET http://h:1/a?c=d&e HTTP/1.1\r\nHost: h\r\n\r\n", 1000).head.query, "c=d&e");
+  EXPECT_EQ(Feed("GET /a?b?c HTTP/1.1\r\nHost: h\r\n\r\n", 1000).head.query, "b?c");
+  EXPECT_EQ(Feed("GET /a HTTP/1.1\r\nHost: h\r\n\r\n", 1000).head.query, "");
 }
 
 TEST(RequestParser, OldVersionClosesUnlessAskedToStay) {

@@ -59,6 +59,31 @@ TEST(Routes, HeadIsAnsweredLikeGetAndModelsCarryTheirName) {
   EXPECT_TRUE(FindRoute("GET", "/v1/models/", Port::kPublic).allow.empty());
 }
 
+TEST(Routes, StoredResponsesHaveTheirIdInsideThePath) {
+  for (std::string root : {"/v1/responses", "/responses"}) {
+    auto handler = [&](std::string_view method, const std::string& rest) {
+      const std::string path = root + rest;
+      RouteMatch match = FindRoute(method, path, Port::kPublic);
+      EXPECT_NE(match.route, nullptr) << method << rest;
+      EXPECT_EQ(match.rest, "resp_1") << method << rest;
+      return match.route == nullptr ? Handler::kRoot : match.route->handler;
+    };
+    EXPECT_EQ(handler("GET", "/resp_1"), Handler::kResponse);
+    EXPECT_EQ(handler("HEAD", "/resp_1"), Handler::kResponse);
+    EXPECT_EQ(handler("DELETE", "/resp_1"), Handler::kDeleteResponse);
+    EXPECT_EQ(handler("POST", "/resp_1/cancel"), Handler::kCancelResponse);
+    EXPECT_EQ(handler("GET", "/resp_1/input_items"), Handler::kResponseInput);
+    EXPECT_EQ(FindRoute("PATCH", root + "/resp_1", Port::kPublic).allow,
+              "GET, HEAD, DELETE, OPTIONS");
+    EXPECT_EQ(FindRoute("GET", root + "/resp_1/cancel", Port::kPublic).allow, "POST, OPTIONS");
+    for (const char* rest :
+         {"/", "//", "/a/b", "//cancel", "/a/b/cancel", "/a/input_items/", "/a/", "/a/cancel/b"}) {
+      EXPECT_TRUE(FindRoute("GET", root + rest, Port::kPublic).allow.empty()) << rest;
+    }
+    EXPECT_TRUE(FindRoute("GET", root + "/resp_1", Port::kAdmin).allow.empty());
+  }
+}
+
 // Probes that tell some agents which other server they talk to must not be answered (spec
 // clients.md §2.6).
 TEST(Routes, ProbesForOtherServersFindNothing) {
