@@ -47,7 +47,8 @@ concept AnswerEncoder = requires(T encoder,
   { encoder.held_bytes() } -> std::same_as<int64_t>;
 };
 
-using Encoder = std::variant<chat::Encoder, messages::Encoder, completions::Encoder, responses::Encoder>;
+using Encoder =
+    std::variant<chat::Encoder, messages::Encoder, completions::Encoder, responses::Encoder>;
 static_assert(AnswerEncoder<chat::Encoder>);
 static_assert(AnswerEncoder<messages::Encoder>);
 static_assert(AnswerEncoder<completions::Encoder>);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "codec/dialect.h"
+#include "codec/sample_format_test_impl.h"
 
 namespace {
 
@@ -22,7 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       sluice::codec::DialectOf(sluice::codec::Api::kCompletions);
   const bool strict = (data[0] & 1) != 0;
   std::string_view body(reinterpret_cast<const char*>(data + 1), size - 1);
-  auto prepared = sluice::codec::Prepare(dialect, body, {.model = kCard, .strict = strict});
+  auto prepared = sluice::codec::Prepare(
+      dialect, body, {.model = kCard, .format = SampleFormat(), .strict = strict});
   if (prepared) {
     SLUICE_CHECK(prepared->generate.n_max >= 1 && prepared->answer.n_choices >= 1);
     SLUICE_CHECK(!prepared->answer.thinking);

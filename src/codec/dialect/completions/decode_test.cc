@@ -1,4 +1,5 @@
 #include "codec/dialect/completions/decode.h"
+#include "codec/sample_format_test_impl.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@ const ModelCard kCard{.name = "deepseek-flash"};
 
 Result<DecodedRequest> DecodeWith(const std::string& members, bool strict = false) {
   return Decode(R"({"model":"deepseek-flash",)" + members + "}",
-                {.model = kCard, .strict = strict});
+                {.model = kCard, .format = SampleFormat(), .strict = strict});
 }
 
 // Expects a 400 that names `field`.
@@ -92,7 +93,8 @@ TEST(CompletionsDecode, NumbersAreInRange) {
 }
 
 TEST(CompletionsDecode, AnUnknownModelIsNotFound) {
-  Result<DecodedRequest> request = Decode(R"({"model":"gpt-9","prompt":"a"})", {.model = kCard});
+  Result<DecodedRequest> request =
+      Decode(R"({"model":"gpt-9","prompt":"a"})", {.model = kCard, .format = SampleFormat()});
   ASSERT_FALSE(request);
   EXPECT_EQ(request.error().code(), ErrorCode::kModelNotFound);
   EXPECT_EQ(request.error().param(), "model");

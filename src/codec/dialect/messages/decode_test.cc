@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/limits.h"
+#include "codec/sample_format_test_impl.h"
 
 namespace sluice::codec::messages {
 namespace {
@@ -19,7 +20,8 @@ std::string Body(const std::string& members) {
 }
 
 Result<DecodedRequest> DecodeBody(const std::string& body, const Profile& profile = {}) {
-  return Decode(body, {.model = kCard, .strict = true, .profile = profile});
+  return Decode(body,
+                {.model = kCard, .format = SampleFormat(), .strict = true, .profile = profile});
 }
 
 Result<DecodedRequest> DecodeWith(const std::string& members, const Profile& profile = {}) {
@@ -206,7 +208,7 @@ TEST(MessagesDecode, AModelThatReadsTextOnlyRefusesImages) {
   Result<DecodedRequest> request = Decode(
       R"({"model":"m","messages":[{"role":"user","content":[
           {"type":"image","source":{"type":"url","url":"https://e/x"}}]}]})",
-      {.model = card});
+      {.model = card, .format = SampleFormat()});
   EXPECT_NE(Refusal(request).find("messages.0.content[0]"), std::string::npos);
 }
 

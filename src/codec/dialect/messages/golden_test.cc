@@ -11,6 +11,7 @@
 #include "codec/dialect/messages/decode.h"
 #include "codec/dialect/messages/encode.h"
 #include "codec/dialect/messages/prompt_test_impl.h"
+#include "codec/sample_format_test_impl.h"
 
 namespace sluice::codec::messages {
 namespace {
@@ -57,7 +58,7 @@ std::vector<std::string> Lines(const std::string& file) {
 
 struct Setting {
   ModelCard card;
-  PrepareContext context{.model = card};
+  PrepareContext context{.model = card, .format = SampleFormat()};
 };
 
 std::unique_ptr<Setting> SettingOf(const json& c, bool is_reference) {
@@ -147,7 +148,7 @@ TEST(MessagesGolden, FoundToolsLeaveTheFrontOfThePromptAlone) {
     Result<DecodedRequest> request = Decode(
         R"({"model":"m","messages":[{"role":"user","content":"x"})" + more + R"(],"tools":[)" +
             R"({"name":"search","input_schema":{"type":"object"}})" + tools + "]}",
-        {.model = {.name = "m"}});
+        {.model = {.name = "m"}, .format = SampleFormat()});
     EXPECT_TRUE(request) << request.status().ToString();
     return PromptOf(request->conversation);
   };

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "codec/dialect.h"
+#include "codec/sample_format_test_impl.h"
 
 namespace {
 
@@ -27,7 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   profile.messages_prefill_continue = (data[0] & 4) != 0;
   profile.missing_reasoning_reject = (data[0] & 8) != 0;
   std::string_view body(reinterpret_cast<const char*>(data + 1), size - 1);
-  auto prepared = sluice::codec::Prepare(dialect, body, {.model = kCard, .profile = profile});
+  auto prepared = sluice::codec::Prepare(
+      dialect, body, {.model = kCard, .format = SampleFormat(), .profile = profile});
   if (prepared) {
     SLUICE_CHECK(prepared->generate.n_max >= 1 && prepared->answer.n_choices == 1);
     SLUICE_CHECK(static_cast<int64_t>(prepared->generate.prompt->size()) <= kCard.n_context);

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/limits.h"
 #include "codec/dialect/responses/response_store.h"
+#include "codec/sample_format_test_impl.h"
 
 namespace sluice::codec::responses {
 namespace {
@@ -27,11 +28,12 @@ std::string Body(const std::string& members) {
 
 Result<DecodedRequest> DecodeWith(const std::string& members, bool strict = false) {
   return Decode(Body(R"("input":"x")" + (members.empty() ? "" : "," + members)),
-                {.model = kCard, .strict = strict});
+                {.model = kCard, .format = SampleFormat(), .strict = strict});
 }
 
 Result<DecodedRequest> DecodeInput(const std::string& input, const std::string& more = "") {
-  return Decode(Body("\"input\":" + input + (more.empty() ? "" : "," + more)), {.model = kCard});
+  return Decode(Body("\"input\":" + input + (more.empty() ? "" : "," + more)),
+                {.model = kCard, .format = SampleFormat()});
 }
 
 struct Expected {
@@ -301,8 +303,11 @@ class ResponsesHistory : public testing::Test {
   }
 
   Result<DecodedRequest> DecodeAs(KeyId key, const std::string& members, Profile profile = {}) {
-    return Decode(Body(members),
-                  {.model = kCard, .profile = profile, .responses = &store_, .key = key});
+    return Decode(Body(members), {.model = kCard,
+                                  .format = SampleFormat(),
+                                  .profile = profile,
+                                  .responses = &store_,
+                                  .key = key});
   }
 
   ResponseStore store_{{.n_bytes = kMiB, .n_responses = 9, .age = Duration::Seconds(9)}};
@@ -359,7 +364,8 @@ TEST_F(ResponsesHistory, TheOrderOfTheChecksIsModelBackgroundConversationPreviou
   const std::string all = R"("previous_response_id":"resp_9","conversation":{"id":"c"},
                              "background":true,"input":[])";
   Result<DecodedRequest> other =
-      Decode(R"({"model":"gpt-9",)" + all + "}", {.model = kCard, .responses = &store_});
+      Decode(R"({"model":"gpt-9",)" + all + "}",
+             {.model = kCard, .format = SampleFormat(), .responses = &store_});
   ExpectRefusal(other, "gpt-9", {.status = 404, .code = "model_not_found", .param = "model"});
   ExpectRefusal(DecodeAs(kAnn, all), "background", unsupported);
   ExpectRefusal(DecodeAs(kAnn, R"("previous_response_id":"resp_9","conversation":"c",
@@ -410,8 +416,9 @@ TEST_F(ResponsesHistory, WhatReferencesStandForIsBounded) {
   std::string references;
   for (int i = 0; i < 10; ++i) references += R"({"id":"msg_resp_2_0"},)";
   references.pop_back();
-  Result<DecodedRequest> request = Decode(Body("\"input\":[" + references + "]"),
-                                          {.model = kCard, .responses = &store, .key = kAnn});
+  Result<DecodedRequest> request =
+      Decode(Body("\"input\":[" + references + "]"),
+             {.model = kCard, .format = SampleFormat(), .responses = &store, .key = kAnn});
   ExpectRefusal(request, "input", {.status = 413, .code = "request_too_large", .param = "input"});
 }
 

@@ -13,6 +13,7 @@
 #include "codec/dialect/error_body.h"
 #include "codec/dialect/responses/decode.h"
 #include "codec/dialect/responses/encode.h"
+#include "codec/sample_format_test_impl.h"
 
 namespace sluice::codec::responses {
 namespace {
@@ -46,6 +47,7 @@ Result<DecodedRequest> DecodeCase(const Ordered& c, Profile profile) {
   if (options.value("responses_web_search", "") == "reject")
     profile.responses_web_search_drop = false;
   return Decode(BodyOf(c), {.model = kCard,
+                            .format = SampleFormat(),
                             .default_thinking = options.value("default_thinking", true),
                             .profile = profile});
 }
@@ -105,7 +107,7 @@ const char* NameOf(Role role) {
 }
 
 Ordered ToJson(const Tool& tool) {
-  Ordered j = {{"name", tool.name}, {"description", tool.description}};
+  Ordered j = {{"name", tool.name}, {"description", tool.description.value_or("")}};
   if (!tool.parameters.empty()) j["parameters"] = Ordered::parse(tool.parameters);
   if (tool.strict) j["strict"] = *tool.strict;
   if (tool.is_deferred) j["deferred"] = true;
