@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "engine/sampling/sampler.h"
 #include "env/posix/posix_env.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/sequences.h"
 #include "token/bpe.h"
 #include "token/detokenizer.h"
@@ -66,7 +67,7 @@ struct Options {
 
 Result<token::Vocabulary> ReadVocabulary(FileSystem& fs, std::string_view folder) {
   const std::string path = fmt::format("{}/{}", folder, kTokenizerName);
-  Result<std::string> text = fs.ReadWhole(path, limits::kMaxTokenMapBytes);
+  Result<std::string> text = model::ReadSideFile(fs, path, limits::kMaxTokenMapBytes);
   if (!text && text.error().code() == ErrorCode::kNotFound) {
     return Status::Invalid(fmt::format("{} has no {}, which --prompt needs; --tokens does without",
                                        folder, kTokenizerName));
