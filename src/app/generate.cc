@@ -47,6 +47,7 @@ struct Options {
     set.Add("prompt", &prompt,
             {.help = "Text to go on from; the model folder must have a tokenizer.json.",
              .value = "TEXT",
+             .has_lines = true,
              .reach = OptionReach::kFlagOnly});
     set.Add("tokens", &tokens,
             {.help = "File with a JSON list of token ids.",
