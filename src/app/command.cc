@@ -31,7 +31,7 @@ std::optional<int> ReadUsage(std::string_view command,
     Print(set.Help());
     return kDone;
   }
-  if (line.args.empty() || line.args[0].starts_with("-")) {
+  if (line.args.empty() || line.args[0].empty() || line.args[0].starts_with("-")) {
     return FailUsage(command, Status::Invalid(fmt::format("name {} first", first)));
   }
   const Status read = set.ReadFlags(std::span(line.args).subspan(1));

@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "engine/sampling/sampler.h"
 #include "env/posix/posix_env.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/sequences.h"
 #include "token/bpe.h"
 #include "token/detokenizer.h"
@@ -46,6 +47,7 @@ struct Options {
     set.Add("prompt", &prompt,
             {.help = "Text to go on from; the model folder must have a tokenizer.json.",
              .value = "TEXT",
+             .has_lines = true,
              .reach = OptionReach::kFlagOnly});
     set.Add("tokens", &tokens,
             {.help = "File with a JSON list of token ids.",
@@ -66,7 +68,7 @@ struct Options {
 
 Result<token::Vocabulary> ReadVocabulary(FileSystem& fs, std::string_view folder) {
   const std::string path = fmt::format("{}/{}", folder, kTokenizerName);
-  Result<std::string> text = fs.ReadWhole(path, limits::kMaxTokenMapBytes);
+  Result<std::string> text = model::ReadSideFile(fs, path, limits::kMaxTokenMapBytes);
   if (!text && text.error().code() == ErrorCode::kNotFound) {
     return Status::Invalid(fmt::format("{} has no {}, which --prompt needs; --tokens does without",
                                        folder, kTokenizerName));

@@ -121,6 +121,7 @@ Result<Inspection> Inspect(FileSystem& fs, std::string_view folder, const Load& 
   }
   SumTensors(inspection);
   inspection.binding = v41::Weights::Bind(inspection.checkpoint, inspection.config).status();
+  if (inspection.binding.ok()) inspection.binding = v41::CheckEngramRows(inspection.config);
   PlanMemory(inspection);
   return inspection;
 }

@@ -8,6 +8,7 @@
 #include "app/load_line.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "model/checkpoint/untrusted_text.h"
 
 namespace sluice::app {
 namespace {
@@ -71,7 +72,7 @@ Result<std::vector<TokenId>> ReadTokenFile(FileSystem& fs, std::string_view path
       return Status::Invalid(
           fmt::format("{}: element {} is {}; token ids of this model are whole "
                       "numbers from 0 to {}",
-                      path, tokens.size(), element.ToText().substr(0, 40), n_vocab - 1));
+                      path, tokens.size(), model::Shorten(element.ToText()), n_vocab - 1));
     }
     tokens.emplace_back(static_cast<int32_t>(element.AsInt64()));
   }

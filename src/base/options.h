@@ -42,6 +42,7 @@ struct OptionText {
   std::string_view value = {};  // placeholder in help: "FILE"; a default one for each kind
   std::string_view unit = {};   // of an integer: "tokens"
   bool is_limit = false;        // listed by `sluice doctor limits`
+  bool has_lines = false;       // a text for a reader: tabs and line ends are allowed
   OptionReach reach = OptionReach::kAnywhere;
 };
 

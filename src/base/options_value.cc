@@ -21,11 +21,13 @@ namespace {
 constexpr size_t kShownBytes = 80;
 
 // Texts go into log lines, file names and --print-config; a control character in one is a mistake
-// or an attack.
-bool IsPlain(std::string_view text) {
-  return ValidUtf8Prefix(text) == text.size() && std::none_of(text.begin(), text.end(), [](char c) {
-           return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-         });
+// or an attack. `allowed`: those that are neither.
+bool IsPlain(std::string_view text, std::string_view allowed = {}) {
+  const auto is_control = [allowed](char c) {
+    const bool is_one = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    return is_one && allowed.find(c) == std::string_view::npos;
+  };
+  return ValidUtf8Prefix(text) == text.size() && std::none_of(text.begin(), text.end(), is_control);
 }
 
 std::string Quoted(std::string_view text) {
@@ -164,7 +166,9 @@ bool DeclaredOption::Parse(std::string_view value_text, OptionValue& value) cons
 }
 
 bool DeclaredOption::IsAllowed(const OptionValue& value) const {
-  if (const auto* text_value = std::get_if<std::string>(&value)) return IsPlain(*text_value);
+  if (const auto* text_value = std::get_if<std::string>(&value)) {
+    return IsPlain(*text_value, text.has_lines ? "\t\n\r" : "");
+  }
   if (const auto* number = std::get_if<int64_t>(&value)) {
     return *number >= range.min && *number <= range.max;
   }
@@ -242,7 +246,8 @@ std::string DeclaredOption::Allowed() const {
     case OptionKind::kList:
       return "a list of texts in UTF-8, none empty, without control characters";
     default:
-      return "text in UTF-8 without control characters";
+      return text.has_lines ? "text in UTF-8; of control characters tabs and line ends"
+                            : "text in UTF-8 without control characters";
   }
 }
 

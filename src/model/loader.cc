@@ -1,7 +1,5 @@
 #include "model/loader.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "base/check.h"
@@ -10,32 +8,13 @@
 
 namespace sluice::model {
 
-namespace {
-
-// The hash must fall into the tables: their sizes derive from the same primes.
-Status CheckEngramRows(const deepseek_v41::Config& config) {
-  const deepseek_v41::EngramHash hash(deepseek_v41::HashParamsOf(config));
-  for (size_t i = 0; i < hash.layers.size(); ++i) {
-    if (hash.layers[i].n_rows == config.engram_num_embeddings[i]) continue;
-    return Status::InvalidField(
-        "engram_num_embeddings",
-        fmt::format("config.json: engram_num_embeddings[{}] is {}; engram_vocab_size {} and {} "
-                    "heads give {} rows",
-                    i, config.engram_num_embeddings[i], config.engram_vocab_size,
-                    config.engram_n_heads, hash.layers[i].n_rows));
-  }
-  return Status::Ok();
-}
-
-}  // namespace
-
 // The only family so far; Config::Parse refuses any other model_type by name.
 Result<Loader> Loader::Open(FileSystem& fs, std::string_view folder) {
   Loader loader;
   SLUICE_TRY(Checkpoint checkpoint, Checkpoint::Open(fs, folder));
   loader.checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
   SLUICE_TRY(loader.config_, deepseek_v41::Config::Parse(loader.checkpoint_->config_text()));
-  SLUICE_TRY(CheckEngramRows(loader.config_));
+  SLUICE_TRY(deepseek_v41::CheckEngramRows(loader.config_));
   SLUICE_TRY(loader.weights_, deepseek_v41::Weights::Bind(*loader.checkpoint_, loader.config_));
   SLUICE_TRY(loader.token_classes_, deepseek_v41::LoadTokenClasses(fs, folder, loader.config_));
   loader.check_.emplace(*loader.checkpoint_, loader.config_);

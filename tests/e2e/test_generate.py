@@ -89,3 +89,10 @@ def test_a_prompt_of_text_needs_the_tokenizer_of_the_model(model, tmp_path):
     refused(run_cli("generate", str(other), "--prompt", "a"), "4096", "512")
     (other / "tokenizer.json").write_text("{}")
     refused(run_cli("generate", str(other), "--prompt", "a"), "tokenizer.json", "model.type")
+
+
+def test_a_prompt_may_have_several_lines(model):
+    """Symptom: "prompt = a\\n\\tb (flag --prompt) is not allowed"."""
+    done = run_cli("generate", str(model), "--prompt", "a\n\tb\r\n", "--max-tokens", "1")
+    assert done.returncode == 0, done
+    refused(run_cli("generate", str(model), "--prompt", "a\x1b[31m"), "prompt", "control characters")

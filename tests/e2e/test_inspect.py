@@ -2,10 +2,11 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
-from harness.server import run_cli
+from harness.server import REPOSITORY, run_cli
 
 WIDTH = {"F32": 4, "BF16": 2, "F8_E4M3": 1, "F8_E8M0": 1, "I8": 1}
 
@@ -218,6 +219,8 @@ def test_tensors_are_listed(model):
 def test_wrong_folders_and_flags_are_refused(tmp_path):
     done = run_cli("inspect")
     assert done.returncode == 2 and "name the MODEL folder" in done.stderr
+    done = run_cli("inspect", "")
+    assert done.returncode == 2 and "name the MODEL folder" in done.stderr
     done = run_cli("inspect", str(tmp_path), "--contxt", "7")
     assert done.returncode == 2 and "context" in done.stderr
     done = run_cli("inspect", str(tmp_path))
@@ -235,3 +238,21 @@ def test_a_folder_that_lacks_tensors_is_shown_and_fails(tmp_path):
     assert done.returncode == 1
     assert "not of this model" in done.stdout
     assert "are missing, the first is embed.weight" in done.stderr
+
+
+def test_what_could_not_be_loaded_does_not_fit(tmp_path):
+    """Symptom: inspect said "yes, it fits" of tables that generate and serve refused."""
+    folder = tmp_path / "model"
+    shutil.copytree(REPOSITORY / "tests/golden/tiny-a", folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["engram_vocab_size"] = 600
+    (folder / "config.json").write_text(json.dumps(config))
+    done = run_cli("inspect", str(folder))
+    assert done.returncode == 1
+    assert "engram_num_embeddings[0] is 3252; engram_vocab_size 600" in done.stderr
+
+
+def test_a_pipe_in_the_folder_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "config.json")
+    done = run_cli("inspect", str(tmp_path))
+    assert done.returncode == 1 and "config.json: is not a regular file" in done.stderr

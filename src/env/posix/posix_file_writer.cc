@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/check.h"
@@ -35,7 +36,8 @@ Status FailedToWrite(std::string_view path, int error) {
     case EISDIR:
       return Status::Invalid(fmt::format("{}: is a directory, not a file", path));
     default:
-      return {ErrorCode::kInternal, fmt::format("{}: cannot be written (error {})", path, error)};
+      return {ErrorCode::kInternal, fmt::format("{}: cannot be written: {}", path,
+                                                std::generic_category().message(error))};
   }
 }
 
@@ -99,8 +101,14 @@ class PosixFileWriter final : public FileWriter {
 Result<std::unique_ptr<FileWriter>> PosixFileSystem::Create(std::string_view path) {
   const std::string name(path);
   struct stat info;
-  // Told now instead of after writing: a file cannot take the place of a folder.
-  if (stat(name.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return FailedToWrite(path, EISDIR);
+  // Told now instead of after writing. A file cannot take the place of a folder, and must not take
+  // that of a device: a privileged user would lose /dev/null.
+  if (stat(name.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return FailedToWrite(path, EISDIR);
+    if (!S_ISREG(info.st_mode)) {
+      return Status::Invalid(fmt::format("{}: is not a regular file", path));
+    }
+  }
   const std::string partial = name + ".partial";
   // What a killed process left is written over; a link is not followed.
   const int fd = open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -127,8 +135,8 @@ Result<int64_t> PosixFileSystem::FreeBytes(std::string_view path) {
     if (error == ENOENT || error == ENOTDIR) {
       return Status(ErrorCode::kNotFound, fmt::format("{}: no such file or directory", path));
     }
-    return Status(ErrorCode::kInternal,
-                  fmt::format("{}: its free space cannot be read (error {})", path, error));
+    return Status(ErrorCode::kInternal, fmt::format("{}: its free space cannot be read: {}", path,
+                                                    std::generic_category().message(error)));
   }
   return static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_frsize);
 }

@@ -90,6 +90,13 @@ TEST_F(WrittenFolder, ErrorsNameThePathAsGiven) {
   EXPECT_EQ(fs_.Create(folder_).error().message(), folder_ + ": is a directory, not a file");
 }
 
+// `sluice logits --out /dev/null` of a privileged user made /dev/null a file.
+TEST_F(WrittenFolder, WhatIsNoRegularFileIsNotReplaced) {
+  ASSERT_EQ(std::system(("mkfifo " + PathOf("pipe")).c_str()), 0);
+  EXPECT_EQ(fs_.Create(PathOf("pipe")).error().message(),
+            PathOf("pipe") + ": is not a regular file");
+}
+
 // In a process of its own, since the limit cannot be lifted again. 0: everything as it should be.
 int WriteAboveTheLimit(FileSystem& fs, const std::string& folder, const std::string& path) {
   constexpr rlim_t kLimit = 100'000;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "base/check.h"
@@ -35,7 +36,8 @@ Status FailedToRead(std::string_view path, int error) {
     case EISDIR:
       return Status::Invalid(fmt::format("{}: is a directory, not a file", path));
     default:
-      return {ErrorCode::kInternal, fmt::format("{}: cannot be read (error {})", path, error)};
+      return {ErrorCode::kInternal,
+              fmt::format("{}: cannot be read: {}", path, std::generic_category().message(error))};
   }
 }
 
@@ -80,7 +82,8 @@ Result<MappedFile> PosixFileSystem::Map(std::string_view path) {
   void* at = mmap(nullptr, static_cast<size_t>(n_bytes), PROT_READ, MAP_SHARED, file.fd, 0);
   if (at == MAP_FAILED) {
     return Status(ErrorCode::kInternal,
-                  fmt::format("{}: {} bytes cannot be mapped (error {})", path, n_bytes, errno));
+                  fmt::format("{}: {} bytes cannot be mapped: {}", path, n_bytes,
+                              std::generic_category().message(errno)));
   }
   return MappedFile({static_cast<const std::byte*>(at), static_cast<size_t>(n_bytes)});
 }

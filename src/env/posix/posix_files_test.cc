@@ -83,6 +83,15 @@ TEST_F(PosixFolder, SizesAreThoseOfRegularFiles) {
   EXPECT_EQ(fs_.Map("no/such").error().code(), ErrorCode::kNotFound);
 }
 
+TEST_F(PosixFolder, AnErrorIsAPhraseAndNotANumber) {
+  const std::string path = folder_ + "/loop";
+  ASSERT_EQ(std::system(("ln -s loop " + path).c_str()), 0);
+  const std::string phrase = path + ": cannot be read: Too many levels of symbolic links";
+  EXPECT_EQ(fs_.ReadWhole(path, 10).error().message(), phrase);
+  EXPECT_EQ(fs_.Map(path).error().message(), phrase);
+  EXPECT_EQ(fs_.Size(path).error().message(), phrase);
+}
+
 TEST_F(PosixFolder, AFolderIsListedInOrder) {
   Write("b", "");
   Write("a", "");

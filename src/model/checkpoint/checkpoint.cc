@@ -104,13 +104,18 @@ Status CompareWithIndex(const std::vector<IndexLine>& index,
 
 }  // namespace
 
+Result<std::string> ReadSideFile(FileSystem& fs, std::string_view path, int64_t max_bytes) {
+  SLUICE_TRY(fs.Size(path).status());
+  return fs.ReadWhole(path, max_bytes);
+}
+
 Result<Checkpoint> Checkpoint::Open(FileSystem& fs, std::string_view folder) {
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;
   SLUICE_TRY(checkpoint.config_text_,
-             fs.ReadWhole(PathOf(folder, kConfigName), limits::kMaxModelConfigBytes));
+             ReadSideFile(fs, PathOf(folder, kConfigName), limits::kMaxModelConfigBytes));
   const std::string index_path = PathOf(folder, kIndexName);
-  Result<std::string> index = fs.ReadWhole(index_path, limits::kMaxTensorIndexBytes);
+  Result<std::string> index = ReadSideFile(fs, index_path, limits::kMaxTensorIndexBytes);
   if (index) {
     SLUICE_TRY(checkpoint.OpenShards(fs, *index));
   } else if (index.error().code() == ErrorCode::kNotFound) {

@@ -31,6 +31,10 @@ struct TensorView {
   int32_t file = 0;  // index into files()
 };
 
+// The whole of a text file of a model folder, config.json or another. Errors name the file. A pipe
+// is none: one that nobody writes to would be waited for.
+Result<std::string> ReadSideFile(FileSystem& fs, std::string_view path, int64_t max_bytes);
+
 class Checkpoint {
  public:
   // Maps every file of the folder and checks 1 and 2 above. Errors name the file.

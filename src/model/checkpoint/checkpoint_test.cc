@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <set>
 #include <string>
 
@@ -117,6 +119,17 @@ TEST_F(CheckpointFolder, FilesOutsideTheFolderAreRefused) {
     EXPECT_NE(Refusal().find("plain name of a .safetensors file"), std::string::npos) << name;
   }
   EXPECT_EQ(files_.opened.count("passwd"), 0u);
+}
+
+// Symptom: `sluice inspect` waited for ever for somebody to write into config.json.
+TEST_F(CheckpointFolder, APipeIsNotWaitedFor) {
+  for (const char* name : {"config.json", "model.safetensors.index.json", "model.safetensors"}) {
+    std::remove(folder_.PathOf(name).c_str());
+    ASSERT_EQ(std::system(("mkfifo " + folder_.PathOf(name)).c_str()), 0);
+    EXPECT_EQ(Refusal(), folder_.PathOf(name) + ": is not a regular file");
+    std::remove(folder_.PathOf(name).c_str());
+    folder_.Write("config.json", "{}");
+  }
 }
 
 TEST_F(CheckpointFolder, WhatIsMissingIsNamed) {

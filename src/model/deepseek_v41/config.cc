@@ -17,6 +17,8 @@ namespace {
 constexpr int64_t kMaxSize = 1 << 16;
 constexpr int64_t kMaxTokens = 1 << 24;
 constexpr int64_t kMaxEngramRows = int64_t{1} << 40;
+// Primes are searched from here on, each by dividing up to its root: 65,536 at most.
+constexpr int64_t kMaxEngramVocab = int64_t{1} << 32;
 
 struct IntField {
   const char* name;
@@ -214,7 +216,7 @@ Status ReadNumbers(const ConfigReader& reader, Config& config) {
   SLUICE_TRY(config.engram_num_embeddings,
              reader.List({"engram_num_embeddings", nullptr}, {.min = 1, .max = kMaxEngramRows}));
   SLUICE_TRY(config.engram_vocab_size,
-             reader.Int({"engram_vocab_size", nullptr}, {.min = 2, .max = kMaxEngramRows}));
+             reader.Int({"engram_vocab_size", nullptr}, {.min = 2, .max = kMaxEngramVocab}));
   // A flat file says it by what it is scaled to.
   const FieldName length = {"max_position_embeddings", nullptr};
   int64_t n_positions = static_cast<int64_t>(

@@ -169,6 +169,16 @@ Status CheckEngram(const Config& c) {
                   fmt::format("has {} entries; it must have one for each of {} engram_layer_ids",
                               c.engram_num_embeddings.size(), c.engram_layer_ids.size()));
   }
+  // Each has a prime of its own, which must be found before the tables can be compared.
+  constexpr size_t kMaxLookups = 4'096;
+  const size_t n_lookups = c.engram_layer_ids.size() * static_cast<size_t>(c.n_lookups());
+  if (n_lookups > kMaxLookups) {
+    return Refuse("engram_n_heads",
+                  fmt::format("is {}: {} engram_layer_ids and engram_max_ngram_size {} make {} "
+                              "look-ups a token, at most {} are allowed",
+                              c.engram_n_heads, c.engram_layer_ids.size(), c.engram_max_ngram_size,
+                              n_lookups, kMaxLookups));
+  }
   if (c.engram_compressed_vocab_size > c.vocab_size) {
     return Refuse(
         "engram_compressed_vocab_size",

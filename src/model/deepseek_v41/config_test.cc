@@ -244,6 +244,7 @@ TEST(Config, ValuesOutOfRangeAndAgainstEachOtherAreRefused) {
       {"engram_layer_ids", "[14, 1]", "must ascend"},
       {"engram_layer_ids", "[1]", "must have one for each of 1"},
       {"engram_num_embeddings", "[384006168, 1099511627777]", "1099511627776"},
+      {"engram_vocab_size", "4294967297", "a whole number from 2 to 4294967296"},
       {"engram_compressed_vocab_size", "129281", "there are 129280 tokens"},
       {"dspark_target_layer_ids", "[37, 40]", "below 40"},
       {"dspark_noise_token_id", "129280", "below vocab_size"},
@@ -267,6 +268,22 @@ TEST(Config, ALayerAndItsSourceHaveOneRatio) {
   EXPECT_NE(Refusal(json).find("a draft stage has ratio 0"), std::string::npos);
   json = SetField(MicroConfig(), "compress_ratios", "[0,4,1,1,0]");
   EXPECT_NE(Refusal(json).find("has 4 at entry 1; 0, 1 and 2 are allowed"), std::string::npos);
+}
+
+// Each look-up has a prime of its own: with all of them to find, `sluice inspect` did not end.
+TEST(Config, LookUpsPerTokenAreBounded) {
+  std::string layers = "0";
+  std::string rows = "1";
+  for (int32_t layer = 1; layer < 22; ++layer) {
+    layers += fmt::format(",{}", layer);
+    rows += ",1";
+  }
+  std::string json = SetField(ReleasedConfig(), "engram_layer_ids", "[" + layers + "]");
+  json = SetField(json, "engram_num_embeddings", "[" + rows + "]");
+  EXPECT_EQ(Refusal(SetField(json, "engram_n_heads", "64")),
+            "config.json: engram_n_heads is 64: 22 engram_layer_ids and engram_max_ngram_size 4 "
+            "make 4224 look-ups a token, at most 4096 are allowed");
+  EXPECT_TRUE(Config::Parse(SetField(json, "engram_n_heads", "62")).has_value());
 }
 
 TEST(Config, TextThatIsNoConfigIsRefused) {

@@ -60,6 +60,20 @@ EngramHashParams HashParamsOf(const Config& config) {
           .n_classes = config.engram_compressed_vocab_size};
 }
 
+Status CheckEngramRows(const Config& config) {
+  const EngramHash hash(HashParamsOf(config));
+  for (size_t i = 0; i < hash.layers.size(); ++i) {
+    if (hash.layers[i].n_rows == config.engram_num_embeddings[i]) continue;
+    return Status::InvalidField(
+        "engram_num_embeddings",
+        fmt::format("config.json: engram_num_embeddings[{}] is {}; engram_vocab_size {} and {} "
+                    "heads give {} rows",
+                    i, config.engram_num_embeddings[i], config.engram_vocab_size,
+                    config.engram_n_heads, hash.layers[i].n_rows));
+  }
+  return Status::Ok();
+}
+
 DeepseekV41::DeepseekV41(Params params)
     : config_(std::move(params.config)),
       weights_(std::move(params.weights)),

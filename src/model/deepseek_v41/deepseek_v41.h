@@ -27,6 +27,8 @@ struct Tables {
 };
 
 EngramHashParams HashParamsOf(const Config& config);
+// The hash must fall into the tables: their sizes derive from the same primes.
+Status CheckEngramRows(const Config& config);
 
 class DeepseekV41 final : public Model {
  public:

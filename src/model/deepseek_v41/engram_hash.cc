@@ -2,7 +2,6 @@
 
 #include <array>
 #include <limits>
-#include <set>
 
 #include "base/check.h"
 
@@ -87,16 +86,12 @@ bool IsPrime(int64_t n) {
   return n > 1;
 }
 
-// Primes of one order: the next `n_heads` from `first` on that nobody has.
-void TakePrimes(int64_t first,
-                int32_t n_heads,
-                std::set<int64_t>& taken,
-                std::vector<int64_t>& primes) {
-  int64_t candidate = first;
+// Primes of one order: the next `n_heads` that nobody has. All search from one number upwards, so
+// what others have are the primes below `candidate`.
+void TakePrimes(int32_t n_heads, int64_t& candidate, std::vector<int64_t>& primes) {
   for (int32_t head = 0; head < n_heads; ++head) {
-    while (taken.contains(candidate) || !IsPrime(candidate)) ++candidate;
-    taken.insert(candidate);
-    primes.push_back(candidate);
+    while (!IsPrime(candidate)) ++candidate;
+    primes.push_back(candidate++);
   }
 }
 
@@ -107,11 +102,11 @@ EngramHash::EngramHash(const EngramHashParams& params) {
   SLUICE_CHECK(params.n_classes >= 1 && params.n_classes <= int64_t{1} << 30);
   // Odd multipliers below 2^63 / n_classes: no product with a class passes 2^63.
   const int64_t bound = std::numeric_limits<int64_t>::max() / params.n_classes / 2;
-  std::set<int64_t> taken;
+  int64_t candidate = params.vocab_size;
   for (const int32_t layer_id : params.layer_ids) {
     EngramHashLayer layer{.layer_id = layer_id};
     for (int32_t order = 2; order <= params.max_ngram; ++order) {
-      TakePrimes(params.vocab_size, params.n_heads, taken, layer.primes);
+      TakePrimes(params.n_heads, candidate, layer.primes);
     }
     for (const int64_t prime : layer.primes) {
       layer.offsets.push_back(layer.n_rows);

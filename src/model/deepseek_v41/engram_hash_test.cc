@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "tensor/golden_file_test_impl.h"
@@ -75,6 +76,16 @@ TEST(EngramHash, FindsTheRowsOfTheReleasedTables) {
     }
   }
   EXPECT_EQ(largest, 98'270'576'128);
+}
+
+// Symptom: `sluice inspect` of a config.json with 700 Engram layers did not end within 30 s.
+TEST(EngramHash, NobodySearchesWhereOthersHaveTaken) {
+  std::vector<int32_t> layer_ids(256);
+  std::iota(layer_ids.begin(), layer_ids.end(), 0);
+  const EngramHash hash =
+      Make(layer_ids, {.max_ngram = 8, .n_heads = 64, .vocab_size = 2, .n_classes = 400});
+  EXPECT_EQ(hash.layers[0].primes[0], 2);
+  EXPECT_EQ(hash.layers[255].primes[447], 1'507'097);  // the 114,688th prime
 }
 
 TEST(EngramHash, HasTheNumbersOfTinyA) {  // spec model.md §6.1

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/utf8.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/untrusted_text.h"
 
 namespace sluice::model::deepseek_v41 {
@@ -173,7 +174,7 @@ Result<std::vector<int32_t>> LoadTokenClasses(FileSystem& fs,
                                               const Config& config) {
   if (config.engram_layer_ids.empty()) return std::vector<int32_t>();
   const std::string map_path = fmt::format("{}/{}", folder, kMapName);
-  Result<std::string> map = fs.ReadWhole(map_path, limits::kMaxTokenMapBytes);
+  Result<std::string> map = ReadSideFile(fs, map_path, limits::kMaxTokenMapBytes);
   if (!map && map.error().code() != ErrorCode::kNotFound) return map.error();
   if (map) {
     Result<std::vector<int32_t>> classes = ParseTokenClasses(*map, config);
@@ -181,7 +182,7 @@ Result<std::vector<int32_t>> LoadTokenClasses(FileSystem& fs,
     return classes;
   }
   const std::string path = fmt::format("{}/{}", folder, kTokenizerName);
-  Result<std::string> tokenizer = fs.ReadWhole(path, limits::kMaxTokenMapBytes);
+  Result<std::string> tokenizer = ReadSideFile(fs, path, limits::kMaxTokenMapBytes);
   if (!tokenizer) {
     return tokenizer.error().AddContext(
         fmt::format("Engram needs {} or {}", kMapName, kTokenizerName));
