@@ -26,6 +26,7 @@ Answer Make(bool thinking, std::vector<std::string> stops) {
       thinking ? sluice::codec::OutputStart::kReasoning : sluice::codec::OutputStart::kContent;
   spec.stream = true;
   spec.stops = std::move(stops);
+  spec.parses_calls = true;
   return Answer(sluice::codec::Dialects()[0], sluice::codec::SampleFormat(), spec,
                 {.id = "0123456789abcdef",
                  .created = {1'700'000'000'000'000'000},
@@ -103,5 +104,12 @@ int main() {
   Report("content", events, /*thinking=*/false, {});
   Report("reasoning", events, /*thinking=*/true, {});
   Report("content, one stop", events, /*thinking=*/false, {"STOP"});
+  // A call's argument: what agents wait for.
+  const std::string_view opening =
+      "<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f\">\n<｜DSML｜ parameter name=\"a\" string=\"true\">";
+  std::vector<TokenId> ids;
+  sluice::codec::SampleFormat().bpe().EncodeWithAdded(opening, ids);
+  events.front().tokens.assign(ids.begin(), ids.end());
+  Report("argument", events, /*thinking=*/false, {});
   return 0;
 }

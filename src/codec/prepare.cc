@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
 #include "codec/dialect.h"
 #include "codec/dialect/sampling.h"
 #include "codec/format/deepseek_v41/format.h"
@@ -96,14 +97,17 @@ void ListUnenforced(const DecodedRequest& request, std::vector<std::string>& ign
 }
 
 Status CheckImages(const Conversation& conversation, const ModelCard& model) {
-  if (model.reads_images) return Status::Ok();
+  int64_t n_images = 0;
   for (const Message& message : conversation.messages) {
-    if (message.images.empty()) continue;
+    n_images += std::ssize(message.images);
+    if (message.images.empty() || model.reads_images) continue;
     const std::string& path = message.images.front().path;
     return Status::InvalidField(
         path, fmt::format("`{}` has an image, but this model reads text only", path));
   }
-  return Status::Ok();
+  if (n_images <= limits::kMaxImages) return Status::Ok();
+  return Status::Invalid(fmt::format("the request has {} images, at most {} are allowed", n_images,
+                                     limits::kMaxImages));
 }
 
 std::vector<PromptImage> ImagesOf(const deepseek_v41::Prompt& prompt,

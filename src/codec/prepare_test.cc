@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "base/limits.h"
 #include "codec/dialect.h"
 #include "codec/sample_format_test_impl.h"
 #include "codec/script_book.h"
@@ -97,6 +98,21 @@ TEST(Prepare, AnImageIsRefusedWhereTheModelReadsTextOnly) {
   const TokenId mark = SampleFormat().control(deepseek_v41::Control::kImage);
   EXPECT_EQ((*prepared->generate.prompt)[static_cast<size_t>(prepared->images[0].pos)], mark);
   EXPECT_EQ(std::ranges::count(*prepared->generate.prompt, mark), 1);
+}
+
+TEST(Prepare, SoManyImagesAreAllowedAndNoMore) {
+  const ModelCard card{.name = "deepseek-flash", .reads_images = true};
+  const PrepareContext context{.model = card, .format = SampleFormat()};
+  auto with_images = [&](int64_t n) {
+    std::string body = R"({"model":"deepseek-flash","messages":[{"role":"user","content":[)";
+    for (int64_t i = 0; i < n; ++i) {
+      body += i > 0 ? "," : "";
+      body += R"({"type":"image_url","image_url":{"url":"http://a"}})";
+    }
+    return Prepare(Chat(), body + "]}]}", context);
+  };
+  EXPECT_TRUE(with_images(limits::kMaxImages));
+  EXPECT_FALSE(with_images(limits::kMaxImages + 1));
 }
 
 TEST(Prepare, WhatThisBuildCannotEnforceIsListed) {

@@ -40,6 +40,13 @@ TEST(StopSet, GoesOnAfterAMatch) {
   EXPECT_EQ(stops.Advance(progress, 'a'), 2);
 }
 
+TEST(StopSet, KnowsWhereNoneCanBegin) {
+  EXPECT_TRUE(StopSet({"STOP", "\n"}).MayBegin("a\n"));
+  EXPECT_TRUE(StopSet({"STOP", "\n"}).MayBegin("xS"));
+  EXPECT_FALSE(StopSet({"STOP", "\n"}).MayBegin("TOP"));
+  EXPECT_FALSE(StopSet({}).MayBegin("TOP"));
+}
+
 TEST(StopSet, AnEmptySetFindsNothing) {
   StopSet stops({});
   EXPECT_TRUE(stops.empty());

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/json_writer.h"
 #include "codec/dialect/error_body.h"
@@ -114,7 +113,9 @@ void Encoder::OnCallEvent(Choice& c, const OutputEvent& event, std::string& out)
   if (!spec_.stream) return KeepCallEvent(c, event);
   if (event.kind == OutputKind::kCallEnd) return;
   out += c.start;
-  fmt::format_to(std::back_inserter(out), "{{\"tool_calls\":[{{\"index\":{},", event.call);
+  out += "{\"tool_calls\":[{\"index\":";
+  out += fmt::format_int(event.call).c_str();
+  out += ',';
   if (event.kind == OutputKind::kCall) {
     out += "\"id\":\"";
     AppendJsonEscaped(out, event.call_id);

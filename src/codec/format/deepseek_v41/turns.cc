@@ -36,16 +36,21 @@ void OrderResults(std::span<Turn> run, const Message* caller) {
   if (caller != nullptr) {
     for (const ToolCall& call : caller->calls) position.emplace(call.id, position.size());
   }
-  std::vector<std::pair<size_t, Turn>> results;
+  struct Placed {
+    std::pair<size_t, size_t> rank;  // of its call, then as the results came
+    Turn turn;
+  };
+  std::vector<Placed> results;
   for (const Turn& turn : run) {
     if (!IsResult(turn)) continue;
     const auto found = position.find(turn.messages[0].tool_call_id);
-    results.emplace_back(found == position.end() ? 0 : found->second, turn);
+    const size_t call = found == position.end() ? 0 : found->second;
+    results.push_back({.rank = {call, results.size()}, .turn = turn});
   }
-  std::ranges::stable_sort(results, {}, &std::pair<size_t, Turn>::first);
+  std::ranges::sort(results, {}, &Placed::rank);
   auto next = results.begin();
   for (Turn& turn : run) {
-    if (IsResult(turn)) turn = (next++)->second;
+    if (IsResult(turn)) turn = (next++)->turn;
   }
 }
 
