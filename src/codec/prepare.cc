@@ -69,7 +69,7 @@ void DescribeOutput(const Conversation& conversation, const Profile& profile, An
   answer.profile = profile;
   answer.thinking = conversation.thinking;
   answer.start = StartOf(conversation, profile);
-  answer.tools = conversation.tools;
+  if (answer.tools.empty()) answer.tools = conversation.tools;
   answer.parses_calls = !conversation.tools.empty();
   answer.starts_in_calls = deepseek_v41::OpensCalls(conversation);
   answer.is_json = conversation.response_format == ResponseFormat::kJsonObject;

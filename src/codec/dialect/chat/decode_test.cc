@@ -156,13 +156,13 @@ TEST(Decode, ErrorsShowTheValueShortened) {
 }
 
 TEST(Decode, LogitBiasTakesIdsOfTheVocabulary) {
-  Result<DecodedRequest> request = DecodeWith(R"("logit_bias":{"0":-100,"273":1.5})");
+  Result<DecodedRequest> request = DecodeWith(R"("logit_bias":{"0":-100,"276":1.5})");
   ASSERT_TRUE(request) << request.status().ToString();
   ASSERT_EQ(request->sampling.logit_bias.size(), 2u);
-  EXPECT_EQ(request->sampling.logit_bias[1].token, TokenId(273));
+  EXPECT_EQ(request->sampling.logit_bias[1].token, TokenId(276));
   EXPECT_EQ(request->sampling.logit_bias[1].bias, 1.5f);
   for (const char* bad :
-       {R"({"274":1})", R"({"-1":1})", R"({"01":1})", R"({"a":1})", R"({"":1})", R"({"1":100.5})",
+       {R"({"277":1})", R"({"-1":1})", R"({"01":1})", R"({"a":1})", R"({"":1})", R"({"1":100.5})",
         R"({"1":"x"})", R"({"1":null})", R"({"99999999999":1})", "[]", "5"}) {
     Result<DecodedRequest> refused = DecodeWith(std::string("\"logit_bias\":") + bad);
     Refusal(refused, "logit_bias");

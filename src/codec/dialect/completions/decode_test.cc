@@ -47,7 +47,7 @@ TEST(CompletionsDecode, TokenIdsAreTakenAsTheyAre) {
 }
 
 TEST(CompletionsDecode, PromptsThatCannotBeAnsweredAreRefused) {
-  for (const char* prompt : {"5", "{}", "true", "[]", "[[]]", "[true]", "[{}]", "[256]", "[-1]",
+  for (const char* prompt : {"5", "{}", "true", "[]", "[[]]", "[true]", "[{}]", "[277]", "[-1]",
                              "[1.5]", "[1,\"a\"]", "[[1,\"a\"]]", "[\"a\",\"b\"]", "[[1],[2]]"}) {
     Refusal(DecodeWith(R"("prompt":)" + std::string(prompt)), "prompt");
   }
@@ -89,7 +89,7 @@ TEST(CompletionsDecode, NumbersAreInRange) {
   Refusal(DecodeWith(R"("prompt":"a","best_of":2)"), "best_of");
   Refusal(DecodeWith(R"("prompt":"a","max_tokens":0)"), "max_tokens");
   Refusal(DecodeWith(R"("prompt":"a","temperature":2.5)"), "temperature");
-  Refusal(DecodeWith(R"("prompt":"a","logit_bias":{"256":1})"), "logit_bias");
+  Refusal(DecodeWith(R"("prompt":"a","logit_bias":{"277":1})"), "logit_bias");
 }
 
 TEST(CompletionsDecode, AnUnknownModelIsNotFound) {

@@ -83,7 +83,6 @@ TEST(MessagesDecode, WithoutExtensionsOurValuesAreWhatTheReferenceMakesOfThem) {
   EXPECT_FALSE(with(R"("output_config":{"effort":33})"));
   EXPECT_TRUE(with(R"("top_k":"no number")"));
   EXPECT_EQ(with(R"("top_k":5)")->sampling.top_k, 0);
-  EXPECT_EQ(with(R"("temperature":0.5)")->sampling.temperature, 1.0);
   EXPECT_EQ(with(R"("output_config":{"format":5})")->conversation.response_format,
             ResponseFormat::kText);
 }

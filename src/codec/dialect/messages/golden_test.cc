@@ -11,6 +11,7 @@
 #include "codec/dialect/messages/decode.h"
 #include "codec/dialect/messages/encode.h"
 #include "codec/dialect/messages/prompt_test_impl.h"
+#include "codec/dialect/sampling.h"
 #include "codec/sample_format_test_impl.h"
 
 namespace sluice::codec::messages {
@@ -77,7 +78,10 @@ std::unique_ptr<Setting> SettingOf(const json& c, bool is_reference) {
   return setting;
 }
 
-void CheckParams(const json& c, bool is_reference, const DecodedRequest& request) {
+void CheckParams(const json& c, bool is_reference, DecodedRequest& request) {
+  // What Prepare does behind Decode.
+  ApplySamplingPolicy(is_reference ? Profile::Reference() : Profile(),
+                      request.conversation.thinking, request.sampling);
   json params = c["params"];
   json parse = c["parse"];
   if (!is_reference && c.contains("ours")) {

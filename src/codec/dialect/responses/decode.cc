@@ -51,6 +51,7 @@ Status ConvertInput(const Body& body,
 
 Status CheckFormat(const Body& body, Conversation& conversation) {
   conversation.response_format = body.format;
+  conversation.response_is_strict = body.response_strict;
   if (body.format == ResponseFormat::kJsonObject && !ContainsJsonWord(conversation.messages)) {
     return Status::Invalid(
         "Response input messages must contain the word 'json' in some form to use 'text.format' of "

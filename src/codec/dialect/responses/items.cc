@@ -171,14 +171,14 @@ void WriteFound(const RawTool* space, const RawTool& tool, JsonWriter& w) {
   w.Key("type").String("function");
   w.Key("name").String(tool.name);
   w.Key("description");
-  text(tool.description);
+  text(tool.description.value_or(""));
   w.Key("parameters");
   tool.parameters.exists() ? w.Raw(tool.parameters.ToText()) : w.Null();
   w.Key("strict");
   tool.strict ? w.Bool(*tool.strict) : w.Null();
   if (space != nullptr) {
     w.Key("namespace").Object().Key("name").String(space->name).Key("description");
-    text(space->description);
+    text(space->description.value_or(""));
     w.EndObject();
   }
   w.EndObject();

@@ -102,7 +102,7 @@ Status OfferCustom(const RawTool& raw, const Profile& profile, OfferedTool& offe
     return Status::Invalid(fmt::format(
         "Unsupported custom tool: '{}'. Only 'apply_patch' is supported.", Shorten(raw.name)));
   }
-  offered.tool.description = std::string(raw.description);
+  if (raw.description) offered.tool.description = std::string(*raw.description);
   offered.tool.parameters = kFreeText;
   return Status::Ok();
 }
@@ -162,7 +162,7 @@ Status ReadTool(const std::string& path, const JsonValue& value, RawTool& tool) 
   SLUICE_TRY(ReadBool(path + ".strict", value.Find("strict"), strict));
   SLUICE_TRY(ReadBool(path + ".defer_loading", value.Find("defer_loading"), deferred));
   tool.name = tool.kind == RawTool::Kind::kSearch ? kToolSearch : *name;
-  tool.description = description.value_or("");
+  tool.description = description;
   tool.strict = strict;
   tool.is_deferred = deferred.value_or(false);
   if (JsonValue parameters = value.Find("parameters"); !parameters.is_null())
@@ -228,11 +228,12 @@ std::string ToolNames::Free(std::string_view name_space, std::string_view name) 
 OfferedTool OfferFunction(const RawTool* space, const RawTool& function, std::string name) {
   OfferedTool offered{.tool = {.name = std::move(name), .strict = function.strict},
                       .parameters = function.parameters};
-  offered.tool.description = std::string(function.description);
+  if (function.description) offered.tool.description = std::string(*function.description);
   offered.tool.is_deferred = function.is_deferred;
   if (space == nullptr) return offered;
-  if (!space->description.empty()) {
-    offered.tool.description = fmt::format("{}\n{}", space->description, function.description);
+  if (!space->description.value_or("").empty()) {
+    offered.tool.description =
+        fmt::format("{}\n{}", *space->description, function.description.value_or(""));
   }
   offered.tool.name_space = std::string(space->name);
   offered.tool.bare_name = std::string(function.name);

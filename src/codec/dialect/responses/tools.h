@@ -32,7 +32,7 @@ struct RawTool {
   };
   Kind kind = Kind::kOther;
   std::string_view name;
-  std::string_view description;
+  std::optional<std::string_view> description;
   JsonValue parameters;  // absent or null: no arguments
   std::optional<bool> strict;
   bool is_deferred = false;
