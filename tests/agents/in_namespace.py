@@ -20,7 +20,10 @@ START_S = 30
 
 def main(plan):
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    server = subprocess.Popen(plan["server"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
+    server = subprocess.Popen(
+        plan["server"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     lines = []
     url = queue.Queue()
 

@@ -5,6 +5,7 @@ import httpx2
 import pytest
 
 from harness import metrics, scan
+from harness.byte_tokenizer import FRAME, PLAIN_FRAME
 from harness.server import Server
 
 MODEL = "claude-sonnet-5"
@@ -42,8 +43,8 @@ def test_whole_answer():
         assert answer.content[1].text == "Hello"
         assert (answer.stop_reason, answer.stop_sequence) == ("end_turn", None)
         assert answer.model == MODEL and answer.id.startswith("msg_")
-        assert answer.usage.input_tokens == 2
-        assert answer.usage.output_tokens == len("so\n</think>Hello")
+        assert answer.usage.input_tokens == FRAME + len("hi")
+        assert answer.usage.output_tokens == len("so\n") + 1 + len("Hello")
         assert answer._request_id
 
 
@@ -56,7 +57,7 @@ def test_stream():
         deltas = [e.delta for e in events if e.type == "content_block_delta"]
         assert "".join(d.text for d in deltas if d.type == "text_delta") == "Hello"
         assert "".join(d.thinking for d in deltas if d.type == "thinking_delta") == "so"
-        assert events[-2].usage.output_tokens == len("so\n</think>Hello")
+        assert events[-2].usage.output_tokens == len("so\n") + 1 + len("Hello")
 
 
 def test_stream_helper_puts_the_same_message_together():
@@ -79,7 +80,7 @@ def test_usage_is_in_the_first_event():
     with Server(script=["</think>a"]) as server:
         events = list(ask(client(server), stream=True, system="be brief"))
         start, end = events[0].message.usage, events[-2].usage
-        prompt = len("be brief\nhi")
+        prompt = FRAME + len("be briefhi")
         assert start.input_tokens + start.cache_read_input_tokens == prompt
         assert end.input_tokens + end.cache_read_input_tokens == prompt
         assert (start.cache_creation_input_tokens, start.output_tokens) == (0, 0)
@@ -149,7 +150,7 @@ def test_count_tokens():
         counted = sdk.messages.count_tokens(model=MODEL, messages=SAY_HI, system=system)
         answer = ask(sdk, system=system)
         usage = answer.usage
-        assert counted.input_tokens == usage.input_tokens + usage.cache_read_input_tokens == 4
+        assert counted.input_tokens == usage.input_tokens + usage.cache_read_input_tokens == FRAME + len("shi")
         assert answer.content[-1].text == "one"
         with pytest.raises(anthropic.BadRequestError, match="at least one message"):
             sdk.messages.count_tokens(model=MODEL, messages=[])
@@ -163,7 +164,7 @@ def test_count_tokens_of_a_large_prompt():
         counted = sdk.messages.count_tokens(
             model=MODEL, messages=[{"role": "user", "content": text}]
         )
-        assert counted.input_tokens == len(text)
+        assert counted.input_tokens == FRAME + len(text)
 
 
 def test_models():
@@ -230,7 +231,7 @@ def test_too_large_body():
 def test_context_overflow_names_the_limit():
     """Case C28."""
     with Server(options=["--context", "100"]) as server:
-        with pytest.raises(anthropic.BadRequestError, match="prompt is too long: 102 tokens > 100 maximum"):
+        with pytest.raises(anthropic.BadRequestError, match="prompt is too long: 198 tokens > 100 maximum"):
             ask(client(server))
 
 
@@ -275,7 +276,7 @@ def test_silence_is_broken_by_pings_behind_message_start():
         ) as stream:
             message = stream.get_final_message()
         assert message.content[0].text == "ab"
-        assert message.usage.input_tokens == 2
+        assert message.usage.input_tokens == PLAIN_FRAME + len("hi")
         assert metrics.value(server, "heartbeats_sent_total") >= 3
 
 

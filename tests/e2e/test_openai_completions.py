@@ -16,7 +16,7 @@ def test_whole_answer():
         answer = ask(client(server))
         assert answer.object == "text_completion"
         assert (answer.choices[0].text, answer.choices[0].finish_reason) == ("\n upon", "stop")
-        assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (4, 6)
+        assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (5, 6)
 
 
 def test_stream_with_usage():

@@ -7,6 +7,7 @@ import openai
 import pytest
 
 from harness import scan
+from harness.byte_tokenizer import FRAME
 from harness.server import Server
 
 MODEL = "deepseek-flash"
@@ -41,9 +42,9 @@ def test_whole_answer():
         assert [item.type for item in answer.output] == ["reasoning", "message"]
         assert answer.output[0].content[0].text == "so"
         assert answer.model == MODEL and answer.id.startswith("resp_")
-        assert answer.usage.input_tokens == 2
-        assert answer.usage.output_tokens == len("so\n</think>Hello")
-        assert answer.usage.total_tokens == 2 + answer.usage.output_tokens
+        assert answer.usage.input_tokens == FRAME + len("hi")
+        assert answer.usage.output_tokens == len("so\n") + 1 + len("Hello")
+        assert answer.usage.total_tokens == FRAME + 2 + answer.usage.output_tokens
         assert answer.usage.output_tokens_details.reasoning_tokens == 2
         assert answer.store is False and answer.previous_response_id is None
         assert answer._request_id
@@ -87,7 +88,7 @@ def test_an_item_is_the_same_everywhere():
 
 def test_cut_at_the_limit():
     with Server(script=["</think>Hello"]) as server:
-        answer = ask(client(server), max_output_tokens=11)
+        answer = ask(client(server), max_output_tokens=4)
         assert answer.status == "incomplete"
         assert answer.incomplete_details.reason == "max_output_tokens"
         assert answer.output_text == "Hel" and answer.output[0].status == "incomplete"
@@ -104,7 +105,6 @@ def test_logprobs_come_with_the_text():
         assert all(len(e.top_logprobs) == 2 for e in entries)
 
 
-# A prompt of this build is the text of all messages joined with line feeds: the script looks into it.
 SECOND = {"when": {"prompt": "first answer", "last": "and then"}, "out": "thought</think>second"}
 
 
@@ -115,8 +115,9 @@ def test_previous_response_id():
         second = ask(sdk, previous_response_id=first.id, input="and then")
         assert second.output_text == "second"
         assert second.previous_response_id == first.id
-        # Its instructions do not come along, its reasoning does (this build joins no reasoning).
-        assert second.usage.input_tokens == len("begin\nfirst answer\nand then")
+        # Its instructions do not come along; without tools the prompt has no reasoning: an assistant's turn is
+        # framed by three control tokens, and the user's by one more.
+        assert second.usage.input_tokens == FRAME + len("beginfirst answerand then") + 4
         items = list(sdk.responses.input_items.list(second.id, order="asc"))
         assert [item.type for item in items] == ["message", "reasoning", "message", "message"]
         assert items[2].content[0].text == "first answer"
@@ -256,7 +257,7 @@ def test_nothing_is_kept_where_nothing_may_be():
 
 @pytest.mark.parametrize("fault", ["fail_after", "sick_after"])
 def test_engine_failure(fault):
-    with Server(script=[{"out": "</think>abc", fault: 9, "times": "always"}]) as server:
+    with Server(script=[{"out": "</think>abc", fault: 2, "times": "always"}]) as server:
         sdk = client(server)
         with pytest.raises(openai.InternalServerError) as caught:
             ask(sdk)

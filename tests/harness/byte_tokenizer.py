@@ -7,6 +7,13 @@ import functools
 import json
 from pathlib import Path
 
+# Tokens of a prompt with one user message besides its text: begin, user, assistant and the mark of thinking; while
+# thinking, system and the line of the effort, too.
+PLAIN_FRAME = 4
+FRAME = 5 + len(
+    "Reasoning Effort: 75 (range 1-100, the higher the value, the more thorough the reasoning)\n\n"
+)
+
 _CUT = Path(__file__).resolve().parents[1] / "golden" / "tokenizer" / "tokenizer.json"
 _SHOWN = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]  # spelled as themselves
 
@@ -18,10 +25,37 @@ def _spellings():
 
 
 @functools.cache
-def text():
+def text(n_tokens=0):
+    """`n_tokens`: with tokens of no meaning up to that many."""
     tokenizer = json.loads(_CUT.read_text(encoding="utf-8"))
     tokenizer["model"]["merges"] = []
     tokenizer["model"]["vocab"] = {spelling: byte for byte, spelling in enumerate(_spellings())}
     for i, token in enumerate(sorted(tokenizer["added_tokens"], key=lambda token: token["id"])):
         token["id"] = 256 + i
+    added = tokenizer["added_tokens"]
+    while 256 + len(added) < n_tokens:
+        added.append(added[-1] | {"id": 256 + len(added), "content": f"<|nothing_{len(added)}|>"})
     return json.dumps(tokenizer, ensure_ascii=False)
+
+
+@functools.cache
+def control(spelling):
+    """The id of a control token."""
+    return next(t["id"] for t in json.loads(text())["added_tokens"] if t["content"] == spelling)
+
+
+def plain_prompt(words):
+    """The tokens of a prompt without thinking: one user message."""
+    begin, user, assistant, end = map(
+        control, ("<｜begin▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>", "</think>")
+    )
+    return [begin, user, *words.encode(), assistant, end]
+
+
+def spoken(ids):
+    """What a client reads of these tokens: bytes, and the marks of places in images; other control tokens are no text."""
+    shown = {}
+    for name in ("polygon", "point", "box", "ref"):
+        for spelling in (f"<｜{name}｜>", f"<｜/{name}｜>"):
+            shown[control(spelling)] = spelling.encode()
+    return b"".join(bytes([i]) if i < 256 else shown.get(i, b"") for i in ids).decode(errors="replace")

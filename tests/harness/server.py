@@ -94,6 +94,11 @@ def wait_until(condition, seconds, what):
         time.sleep(0.02)
 
 
+def _vocabulary_of(model):
+    config = json.loads((Path(model) / "config.json").read_text(encoding="utf-8"))
+    return config.get("text_config", config)["vocab_size"]
+
+
 class Server:
     """`with Server(script=[...], options=[...]) as server:` — running inside, stopped and checked
     after.
@@ -117,9 +122,10 @@ class Server:
         # A model's folder instead of the script.
         what = ["--script", str(script_file)] if model is None else [str(model)]
         self.arguments = ["serve", *what]
-        if own_tokenizer and model is None:  # one token per byte, so that tests can count
+        if own_tokenizer:  # one token per byte, so that tests can count
+            n_tokens = 0 if model is None else _vocabulary_of(model)
             tokenizer = self.folder / "tokenizer.json"
-            tokenizer.write_text(byte_tokenizer.text(), encoding="utf-8")
+            tokenizer.write_text(byte_tokenizer.text(n_tokens), encoding="utf-8")
             self.arguments += ["--tokenizer", str(tokenizer)]
         if ports:
             self.arguments += ["--port", "0", "--admin-port", "0"]
