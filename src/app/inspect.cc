@@ -75,7 +75,9 @@ std::string PlanText(const Inspection& found) {
   };
   std::string text = fmt::format("\nmemory for {} x {} tokens, in bytes\n", found.load.n_seqs,
                                  Grouped(found.load.n_context));
-  text += line("weights", plan.weights, "");
+  text += line("weights: all but experts", plan.dense, "read for every token");
+  text += line("weights: routed experts", plan.experts, "a few of each layer for every token");
+  text += line("weights: draft", plan.draft, "read when tokens are drafted");
   text += line("KV", plan.kv, fmt::format("{} per 1,000 tokens", Grouped(plan.kv_per_1000_tokens)));
   text += line("slots", plan.slots, fmt::format("{} per sequence", Grouped(plan.slot)));
   text += line("workspace", plan.workspace, "");
@@ -137,7 +139,10 @@ void WritePlan(JsonWriter& w, const Inspection& found) {
   w.Key("plan").Object();
   w.Key("context").Int(found.load.n_context);
   w.Key("batch").Int(found.load.n_seqs);
-  w.Key("weights_bytes").Int(plan.weights);
+  w.Key("weights_bytes").Int(plan.weights());
+  w.Key("dense_bytes").Int(plan.dense);
+  w.Key("expert_bytes").Int(plan.experts);
+  w.Key("draft_bytes").Int(plan.draft);
   w.Key("engram_table_bytes").Int(plan.tables);
   w.Key("unused_bytes").Int(plan.unused);
   w.Key("kv_bytes_per_1000_tokens").Int(plan.kv_per_1000_tokens);

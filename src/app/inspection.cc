@@ -61,7 +61,9 @@ void PlanMemory(Inspection& inspection) {
   const Load& load = inspection.load;
   MemoryPlan& plan = inspection.plan;
   plan.tables = inspection.parts[static_cast<size_t>(v41::Part::kEngramTables)].n_bytes;
-  plan.weights = inspection.total().n_bytes - plan.tables - plan.unused;
+  plan.experts = inspection.parts[static_cast<size_t>(v41::Part::kRoutedExperts)].n_bytes;
+  plan.draft = inspection.parts[static_cast<size_t>(v41::Part::kDraft)].n_bytes;
+  plan.dense = inspection.total().n_bytes - plan.tables - plan.unused - plan.experts - plan.draft;
   // Sizes follow from the config alone: this model has no weights and computes nothing.
   const v41::DeepseekV41 model({.config = inspection.config, .weights = {}, .token_classes = {}});
   const kv::Layout& layout = model.info().layout;
@@ -97,8 +99,8 @@ Status Inspection::CheckFits() const {
   return {ErrorCode::kTooLarge,
           fmt::format("{} x {} tokens need {:.1f} GB (weights {:.1f}, KV {:.1f}, slots {:.1f}, "
                       "workspace {:.1f}), and this machine has {:.1f} GB available",
-                      load.n_seqs, load.n_context, gb(plan.needed()), gb(plan.weights), gb(plan.kv),
-                      gb(plan.slots), gb(plan.workspace), gb(machine->available))};
+                      load.n_seqs, load.n_context, gb(plan.needed()), gb(plan.weights()),
+                      gb(plan.kv), gb(plan.slots), gb(plan.workspace), gb(machine->available))};
 }
 
 Result<Inspection> Inspect(FileSystem& fs, std::string_view folder, const Load& load) {

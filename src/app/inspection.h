@@ -28,8 +28,11 @@ struct Load {
 
 // Bytes.
 struct MemoryPlan {
-  // Read for every token, so they must stay in memory.
-  int64_t weights = 0;
+  // Read for every token, so they must stay in memory: of routed experts the chosen ones, of the
+  // draft if there is speculation, and all of the rest.
+  int64_t dense = 0;
+  int64_t experts = 0;
+  int64_t draft = 0;
   // Engram tables: looked up row by row in the files, of which the system keeps what it has room
   // for.
   int64_t tables = 0;
@@ -41,7 +44,8 @@ struct MemoryPlan {
   int64_t slots = 0;
   int64_t workspace = 0;
 
-  int64_t needed() const { return weights + kv + slots + workspace; }
+  int64_t weights() const { return dense + experts + draft; }
+  int64_t needed() const { return weights() + kv + slots + workspace; }
 };
 
 struct MachineMemory {
