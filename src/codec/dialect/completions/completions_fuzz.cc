@@ -24,12 +24,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool strict = (data[0] & 1) != 0;
   std::string_view body(reinterpret_cast<const char*>(data + 1), size - 1);
   auto prepared = sluice::codec::Prepare(
-      dialect, body, {.model = kCard, .format = SampleFormat(), .strict = strict});
+      dialect, body, {.model = kCard, .format = sluice::codec::SampleFormat(), .strict = strict});
   if (prepared) {
     SLUICE_CHECK(prepared->generate.n_max >= 1 && prepared->answer.n_choices >= 1);
     SLUICE_CHECK(!prepared->answer.thinking);
     for (sluice::TokenId id : *prepared->generate.prompt)
-      SLUICE_CHECK(id.value >= 0 && id.value < kCard.n_vocabulary);
+      SLUICE_CHECK(id.value >= 0 && id.value < sluice::codec::SampleFormat().n_tokens());
     return 0;
   }
   const sluice::Status& status = prepared.error();

@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   profile.missing_reasoning_reject = (data[0] & 8) != 0;
   std::string_view body(reinterpret_cast<const char*>(data + 1), size - 1);
   auto prepared = sluice::codec::Prepare(
-      dialect, body, {.model = kCard, .format = SampleFormat(), .profile = profile});
+      dialect, body, {.model = kCard, .format = sluice::codec::SampleFormat(), .profile = profile});
   if (prepared) {
     SLUICE_CHECK(prepared->generate.n_max >= 1 && prepared->answer.n_choices == 1);
     SLUICE_CHECK(static_cast<int64_t>(prepared->generate.prompt->size()) <= kCard.n_context);

@@ -256,7 +256,7 @@ std::vector<json> EventsOf(const std::string& stream) {
     EXPECT_TRUE(stream.compare(at, 7, "event: ") == 0 &&
                 stream.compare(line + 1, 6, "data: ") == 0);
     json data = json::parse(stream.substr(line + 7, end - line - 7));
-    EXPECT_EQ(stream.substr(at + 7, line - at - 7), data["type"]);
+    EXPECT_EQ(stream.substr(at + 7, line - at - 7), data["type"].get<std::string>());
     EXPECT_EQ(data["sequence_number"], events.size());
     events.push_back(std::move(data));
     at = end + 2;

@@ -48,7 +48,10 @@ void CheckKept(const codec::AnswerSpec& spec, ResponseStore& store) {
   SLUICE_CHECK(store.Find(sluice::KeyId(1), "resp_2").has_value());
   auto next = codec::Prepare(
       Responses(), R"({"model":"deepseek-flash","previous_response_id":"resp_2","input":"y"})",
-      {.model = kCard, .format = SampleFormat(), .responses = &store, .key = sluice::KeyId(1)});
+      {.model = kCard,
+       .format = sluice::codec::SampleFormat(),
+       .responses = &store,
+       .key = sluice::KeyId(1)});
   // Together they may be too long for the context, or for a request.
   if (!next) SLUICE_CHECK(sluice::RowOf(next.error().code()).http_status / 100 == 4);
 }
@@ -63,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view body(reinterpret_cast<const char*>(data + 1), size - 1);
   codec::PrepareContext context{
       .model = kCard,
-      .format = SampleFormat(),
+      .format = sluice::codec::SampleFormat(),
       .strict = (data[0] & 1) != 0,
       .profile = (data[0] & 2) != 0 ? codec::Profile::Reference() : codec::Profile(),
       .responses = &store,
