@@ -152,6 +152,10 @@ Result<Prepared> Prepare(const Dialect& dialect,
   Conversation& conversation = request.conversation;
   SLUICE_TRY(CheckImages(conversation, context.model));
   NormalizeStrictTools(conversation);
+  if (conversation.response_format == ResponseFormat::kJsonSchema &&
+      conversation.response_schema.empty()) {
+    conversation.response_schema = "{}";  // no schema was given: any JSON
+  }
   const deepseek_v41::Prompt prompt = deepseek_v41::Render(conversation, context.profile);
   const bool is_ids = conversation.raw && !conversation.raw->ids.empty();
   auto ids = std::make_shared<const std::vector<TokenId>>(is_ids ? std::move(conversation.raw->ids)

@@ -115,6 +115,22 @@ TEST(Prepare, SoManyImagesAreAllowedAndNoMore) {
   EXPECT_FALSE(with_images(limits::kMaxImages + 1));
 }
 
+// Found by a fuzzer: the renderer ended the process.
+TEST(Prepare, AJsonSchemaFormatWithoutASchemaIsAnyJson) {
+  ModelCard card{.name = "deepseek-flash"};
+  const PrepareContext context{.model = card, .format = SampleFormat()};
+  for (const char* strict : {"", R"(,"strict":true)"}) {
+    const std::string responses =
+        R"({"model":"deepseek-flash","input":"x","text":{"format":{"type":"json_schema","name":"p")" +
+        std::string(strict) + "}}}";
+    EXPECT_TRUE(Prepare(DialectOf(Api::kResponses), responses, context)) << strict;
+    const std::string chat =
+        PlainBody(R"("response_format":{"type":"json_schema","json_schema":{"name":"p")" +
+                  std::string(strict) + "}}");
+    EXPECT_TRUE(Prepare(Chat(), chat, context)) << strict;
+  }
+}
+
 TEST(Prepare, WhatThisBuildCannotEnforceIsListed) {
   ModelCard card{.name = "deepseek-flash"};
   const std::string tools = R"("tools":[{"type":"function","function":{"name":"a"}}])";
