@@ -121,7 +121,8 @@ TEST(Prepare, AJsonSchemaFormatWithoutASchemaIsAnyJson) {
   const PrepareContext context{.model = card, .format = SampleFormat()};
   for (const char* strict : {"", R"(,"strict":true)"}) {
     const std::string responses =
-        R"({"model":"deepseek-flash","input":"x","text":{"format":{"type":"json_schema","name":"p")" +
+        R"({"model":"deepseek-flash","input":"x","text":{"format":{"type":"json_schema",)"
+        R"("name":"p")" +
         std::string(strict) + "}}}";
     EXPECT_TRUE(Prepare(DialectOf(Api::kResponses), responses, context)) << strict;
     const std::string chat =

@@ -98,7 +98,8 @@ void Encoder::OnEvent(int32_t, const OutputEvent& event, std::string& out) {
 void Encoder::End(int32_t, const ChoiceEnd& end, const wire::Usage* usage, std::string& out) {
   Close(out);
   // A call that was cut must not look like one to be made; to the reference it does.
-  const bool is_cut = spec_.profile.repair_calls && end.finish == codec::Finish::kToolCalls && has_cut_call_;
+  const bool looks_whole = end.finish == codec::Finish::kToolCalls;
+  const bool is_cut = spec_.profile.repair_calls && looks_whole && has_cut_call_;
   ending_ = EndingOf(is_cut ? codec::Finish::kLength : end.finish, end.stop);
   if (!spec_.stream) return;
   out += "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{";
