@@ -154,10 +154,12 @@ void Engine::Admit() {
     // The last token that is generated does not go through the model.
     const auto n_room = params_.n_context - static_cast<int32_t>(request.prompt->size()) + 1;
     executor_->Clear(seat->slot());
-    sequences_[static_cast<size_t>(seat->slot())] = {
-        .seat = seat,
-        .n_max = std::min(request.n_max, n_room),
-        .sample = {.temperature = sampling.temperature, .top_p = sampling.top_p, .seed = seed}};
+    Sequence seq{.seat = seat, .n_max = std::min(request.n_max, n_room)};
+    seq.sample = {.temperature = sampling.temperature,
+                  .top_p = sampling.top_p,
+                  .top_k = sampling.top_k,
+                  .seed = seed};
+    sequences_[static_cast<size_t>(seat->slot())] = std::move(seq);
   }
 }
 

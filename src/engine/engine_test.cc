@@ -242,6 +242,16 @@ TEST_F(EngineTest, ARequestWithoutASeedGetsOneFromTheEnginesAndItsId) {
   EXPECT_NE(answers(2)[0], first[0]);
 }
 
+TEST_F(EngineTest, TopKOfOneIsTheLikeliestTokenAtAnyTemperature) {
+  Start(Defaults(), /*lead=*/0.5f);
+  wire::GenerateRequest request = Ask(1, TokenId(10), 8);
+  request.sampling.temperature = 2;
+  request.sampling.top_k = 1;
+  Listener& client = Submit(std::move(request));
+  RunAt(At(0));
+  EXPECT_EQ(TokensOf(client), Counting(11, 8));
+}
+
 TEST_F(EngineTest, ShutdownEndsWhatWaitsAndWhatRunsAndClosesTheDoor) {
   Start({.max_running = 1,
          .max_waiting = 2,

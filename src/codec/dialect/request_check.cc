@@ -24,6 +24,11 @@ std::string HeaderName(std::string_view name) {
 
 }  // namespace
 
+Status NoObject(const JsonValue& root) {
+  return Status::Invalid(
+      fmt::format("invalid request body: it must be a JSON object, not {}", Describe(root)));
+}
+
 Status CheckModel(std::string_view asked, const PrepareContext& context) {
   std::vector<std::string> names = context.model.aliases;
   names.push_back(context.model.name);

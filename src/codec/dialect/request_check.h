@@ -9,11 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "base/status.h"
 #include "codec/conversation.h"
 #include "codec/dialect.h"
 
 namespace sluice::codec {
+
+// Of a body that is JSON of another kind.
+Status NoObject(const JsonValue& root);
 
 // For the OpenAI APIs; names are compared exactly.
 Status CheckModel(std::string_view asked, const PrepareContext& context);

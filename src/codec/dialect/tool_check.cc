@@ -61,6 +61,14 @@ std::string ToolSchemaText(const JsonValue& parameters) {
   return R"({"type":"object",)" + text.substr(1);
 }
 
+bool ReadChoiceMode(const JsonValue& value, ToolChoice& mode) {
+  if (!value.is_string()) return false;
+  if (value.AsString() == "none") return mode = ToolChoice::kNone, true;
+  if (value.AsString() == "auto") return mode = ToolChoice::kAuto, true;
+  if (value.AsString() == "required") return mode = ToolChoice::kRequired, true;
+  return false;
+}
+
 Status UnknownToolChoice(std::string_view name) {
   return Status::Invalid(fmt::format(
       "Invalid value for 'tool_call': no function named '{}' was specified in the 'tools' "

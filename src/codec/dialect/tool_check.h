@@ -30,6 +30,9 @@ Status CheckToolSchema(const ToolSchema& schema);
 // explicitly that there are no properties.
 std::string ToolSchemaText(const JsonValue& parameters);
 
+// "none", "auto" or "required" as a string; false: it is something else.
+bool ReadChoiceMode(const JsonValue& value, ToolChoice& mode);
+
 // A choice that names a tool nobody offered.
 Status UnknownToolChoice(std::string_view name);
 

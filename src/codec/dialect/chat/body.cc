@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "codec/dialect/field.h"
+#include "codec/dialect/field_table.h"
 #include "codec/dialect/request_check.h"
 #include "codec/dialect/sampling.h"
 
@@ -85,15 +86,8 @@ Status ReadResponseFormat(const JsonValue& value, Body& body) {
   return Status::Ok();
 }
 
-// A documented field. Null values do not reach `read`: null is the same as absent. No `read`:
-// accepted, no effect here.
-struct Field {
-  std::string_view name;
-  Status (*read)(const JsonValue& value, Body& body);
-};
-
 // Sorted by name.
-constexpr Field kFields[] = {
+constexpr Field<Body> kFields[] = {
     {"chat_template_kwargs", ReadTemplateArguments},
     {"frequency_penalty",
      [](const JsonValue& v, Body& b) {
@@ -156,24 +150,12 @@ constexpr Field kFields[] = {
                    Body& b) { return Named(ReadString("user_id", v, b.user_id), "user_id"); }},
     {"verbosity", nullptr},
 };
-static_assert(std::ranges::is_sorted(kFields, {}, &Field::name));
+static_assert(std::ranges::is_sorted(kFields, {}, &Field<Body>::name));
 
 }  // namespace
 
 Status ReadBody(const JsonValue& root, bool strict, Body& body) {
-  if (!root.is_object()) {
-    return Status::Invalid(
-        fmt::format("invalid request body: it must be a JSON object, not {}", Describe(root)));
-  }
-  for (JsonMember member : root.members()) {
-    const Field* field = std::ranges::lower_bound(kFields, member.key, {}, &Field::name);
-    if (field == std::end(kFields) || field->name != member.key) {
-      SLUICE_TRY(TakeUnknownField(member.key, strict, body.unknown_fields));
-      continue;
-    }
-    if (field->read != nullptr && !member.value.is_null())
-      SLUICE_TRY(field->read(member.value, body));
-  }
+  SLUICE_TRY(ReadFields(root, kFields, strict, body));
   if (!body.model) return Missing("model", "a string");
   if (!body.messages) return Missing("messages", "an array");
   return Status::Ok();

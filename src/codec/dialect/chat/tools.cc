@@ -50,21 +50,12 @@ Status ReadFunctionName(const std::string& path, const JsonValue& value, std::st
 constexpr std::string_view kModes =
     "\"none\", \"auto\", \"required\" or an object that names a function";
 
-// none, auto or required.
-bool ReadMode(const JsonValue& value, ToolChoice& mode) {
-  if (!value.is_string()) return false;
-  if (value.AsString() == "none") return mode = ToolChoice::kNone, true;
-  if (value.AsString() == "auto") return mode = ToolChoice::kAuto, true;
-  if (value.AsString() == "required") return mode = ToolChoice::kRequired, true;
-  return false;
-}
-
 Status ReadAllowedTools(const JsonValue& value, RawToolChoice& choice) {
   JsonValue nested = value.Find("allowed_tools");
   JsonValue holder = nested.exists() ? nested : value;
   const std::string path = nested.exists() ? "tool_choice.allowed_tools" : "tool_choice";
   JsonValue mode = holder.Find("mode");
-  if (mode.exists() && (!ReadMode(mode, choice.mode) || choice.mode == ToolChoice::kNone)) {
+  if (mode.exists() && (!ReadChoiceMode(mode, choice.mode) || choice.mode == ToolChoice::kNone)) {
     return Named(WrongValue(path + ".mode", "\"auto\" or \"required\"", mode), "tool_choice");
   }
   JsonValue tools = holder.Find("tools");
@@ -113,7 +104,7 @@ Status ReadTools(const JsonValue& value, std::vector<RawTool>& tools) {
 }
 
 Status ReadToolChoice(const JsonValue& value, RawToolChoice& choice) {
-  if (ReadMode(value, choice.mode)) return Status::Ok();
+  if (ReadChoiceMode(value, choice.mode)) return Status::Ok();
   if (!value.is_object()) return WrongValue("tool_choice", kModes, value);
   JsonValue type = value.Find("type");
   if (!type.is_string()) return Missing("tool_choice.type", "\"function\" or \"allowed_tools\"");

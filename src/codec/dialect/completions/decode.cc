@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "codec/dialect/completions/prompt.h"
 #include "codec/dialect/field.h"
+#include "codec/dialect/field_table.h"
 #include "codec/dialect/request_check.h"
 #include "codec/dialect/sampling.h"
 #include "codec/format/deepseek_v41/format.h"
@@ -63,14 +64,8 @@ Status KeepLogitBias(const JsonValue& value, Body& body) {
                            : Named(WrongValue("logit_bias", "an object", value), "logit_bias");
 }
 
-// Null values do not reach `read`: null is the same as absent.
-struct Field {
-  std::string_view name;
-  Status (*read)(const JsonValue& value, Body& body);
-};
-
 // Sorted by name.
-constexpr Field kFields[] = {
+constexpr Field<Body> kFields[] = {
     {"best_of", [](const JsonValue& v, Body& b) { return ReadUint("best_of", v, b.best_of); }},
     {"echo", [](const JsonValue& v, Body& b) { return ReadBool("echo", v, b.echo); }},
     {"frequency_penalty",
@@ -99,21 +94,10 @@ constexpr Field kFields[] = {
     {"user",
      [](const JsonValue& v, Body& b) { return Named(ReadString("user", v, b.user), "user"); }},
 };
-static_assert(std::ranges::is_sorted(kFields, {}, &Field::name));
+static_assert(std::ranges::is_sorted(kFields, {}, &Field<Body>::name));
 
 Status ReadBody(const JsonValue& root, bool strict, Body& body) {
-  if (!root.is_object()) {
-    return Status::Invalid(
-        fmt::format("invalid request body: it must be a JSON object, not {}", Describe(root)));
-  }
-  for (JsonMember member : root.members()) {
-    const Field* field = std::ranges::lower_bound(kFields, member.key, {}, &Field::name);
-    if (field == std::end(kFields) || field->name != member.key) {
-      SLUICE_TRY(TakeUnknownField(member.key, strict, body.unknown_fields));
-    } else if (!member.value.is_null()) {
-      SLUICE_TRY(field->read(member.value, body));
-    }
-  }
+  SLUICE_TRY(ReadFields(root, kFields, strict, body));
   if (!body.model) return Missing("model", "a string");
   if (!body.prompt.exists())
     return Named(Missing("prompt", "a string or a list of token ids"), "prompt");

@@ -7,6 +7,7 @@
 
 #include "codec/dialect/effort.h"
 #include "codec/dialect/field.h"
+#include "codec/dialect/field_table.h"
 #include "codec/dialect/request_check.h"
 
 namespace sluice::codec::messages {
@@ -69,15 +70,8 @@ Status ReadToolsField(const JsonValue& value, Body& body) {
   return Status::Ok();
 }
 
-// A documented field. Null values do not reach `read`: null is the same as absent. No `read`:
-// accepted, no effect here.
-struct Field {
-  std::string_view name;
-  Status (*read)(const JsonValue& value, Body& body);
-};
-
 // Sorted by name. Those without effect are what clients send by default (spec clients.md §1, §2.1).
-constexpr Field kFields[] = {
+constexpr Field<Body> kFields[] = {
     {"anthropic_beta", nullptr},
     {"betas", nullptr},
     {"cache_control", nullptr},
@@ -111,23 +105,12 @@ constexpr Field kFields[] = {
     {"user_profile_id", nullptr},
     {"workspace_id", nullptr},
 };
-static_assert(std::ranges::is_sorted(kFields, {}, &Field::name));
+static_assert(std::ranges::is_sorted(kFields, {}, &Field<Body>::name));
 
 }  // namespace
 
 Status ReadBody(const JsonValue& root, Body& body) {
-  if (!root.is_object()) {
-    return Status::Invalid(
-        fmt::format("invalid request body: it must be a JSON object, not {}", Describe(root)));
-  }
-  for (JsonMember member : root.members()) {
-    const Field* field = std::ranges::lower_bound(kFields, member.key, {}, &Field::name);
-    if (field == std::end(kFields) || field->name != member.key) {
-      SLUICE_TRY(TakeUnknownField(member.key, /*strict=*/false, body.unknown_fields));
-    } else if (field->read != nullptr && !member.value.is_null()) {
-      SLUICE_TRY(field->read(member.value, body));
-    }
-  }
+  SLUICE_TRY(ReadFields(root, kFields, /*strict=*/false, body));
   if (!body.model) return Missing("model", "a string");
   if (!body.messages) return Missing("messages", "an array");
   return Status::Ok();

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "codec/dialect/field.h"
+#include "codec/dialect/field_table.h"
 #include "codec/dialect/request_check.h"
 #include "codec/dialect/responses/items.h"
 
@@ -82,7 +83,7 @@ Status ReadOffer(const JsonValue& value, const Profile&, Body& body) {
 // A documented field: where a simple value goes, or how another is read. Nothing at all: accepted,
 // no effect here. The reference knows only some of the fields; it ignores the others whatever they
 // hold.
-struct Field {
+struct FieldEntry {
   std::string_view name;
   bool is_ours = false;
   std::optional<bool> Body::* flag = nullptr;
@@ -93,7 +94,7 @@ struct Field {
 };
 
 // Sorted by name.
-constexpr Field kFields[] = {
+constexpr FieldEntry kFields[] = {
     {.name = "background", .is_ours = true, .flag = &Body::background},
     {.name = "client_metadata", .is_ours = true},
     {.name = "conversation", .is_ours = true, .read = ReadConversation},
@@ -122,10 +123,13 @@ constexpr Field kFields[] = {
     {.name = "truncation", .is_ours = true},
     {.name = "user", .text = &Body::user},
 };
-static_assert(std::ranges::is_sorted(kFields, {}, &Field::name));
+static_assert(std::ranges::is_sorted(kFields, {}, &FieldEntry::name));
 
 // `value` is not null: null is the same as absent.
-Status ReadField(const Field& field, const JsonValue& value, const Profile& profile, Body& body) {
+Status ReadField(const FieldEntry& field,
+                 const JsonValue& value,
+                 const Profile& profile,
+                 Body& body) {
   if (field.flag != nullptr) return ReadBool(field.name, value, body.*field.flag);
   if (field.number != nullptr) return ReadNumber(field.name, value, body.*field.number);
   if (field.count != nullptr) return ReadUint(field.name, value, body.*field.count);
@@ -136,20 +140,13 @@ Status ReadField(const Field& field, const JsonValue& value, const Profile& prof
 }  // namespace
 
 Status ReadBody(const JsonValue& root, const BodyRules& rules, Body& body) {
-  if (!root.is_object()) {
-    return Status::Invalid(
-        fmt::format("invalid request body: it must be a JSON object, not {}", Describe(root)));
-  }
-  for (JsonMember member : root.members()) {
-    const Field* field = std::ranges::lower_bound(kFields, member.key, {}, &Field::name);
-    if (field == std::end(kFields) || field->name != member.key) {
-      SLUICE_TRY(TakeUnknownField(member.key, rules.strict, body.unknown_fields));
-      continue;
-    }
-    if (member.value.is_null() || (field->is_ours && !rules.profile.extensions)) continue;
-    Status status = ReadField(*field, member.value, rules.profile, body);
-    if (!status.ok()) return field->is_ours ? Named(std::move(status), field->name) : status;
-  }
+  SLUICE_TRY(ReadTable(root, kFields, rules.strict, body.unknown_fields,
+                       [&](const FieldEntry& field, const JsonValue& value) {
+                         if (field.is_ours && !rules.profile.extensions) return Status::Ok();
+                         Status status = ReadField(field, value, rules.profile, body);
+                         if (status.ok() || !field.is_ours) return status;
+                         return Named(std::move(status), field.name);
+                       }));
   if (!body.model) return Missing("model", "a string");
   return Status::Ok();
 }

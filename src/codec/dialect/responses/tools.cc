@@ -44,18 +44,9 @@ Status ReadMembers(const std::string& path, const JsonValue& value, RawTool& spa
 constexpr std::string_view kModes =
     "\"none\", \"auto\", \"required\" or an object that names a tool";
 
-// none, auto or required.
-bool ReadMode(const JsonValue& value, ToolChoice& mode) {
-  if (!value.is_string()) return false;
-  if (value.AsString() == "none") return mode = ToolChoice::kNone, true;
-  if (value.AsString() == "auto") return mode = ToolChoice::kAuto, true;
-  if (value.AsString() == "required") return mode = ToolChoice::kRequired, true;
-  return false;
-}
-
 Status ReadAllowedTools(const JsonValue& value, RawToolChoice& choice) {
   JsonValue mode = value.Find("mode");
-  if (mode.exists() && (!ReadMode(mode, choice.mode) || choice.mode == ToolChoice::kNone)) {
+  if (mode.exists() && (!ReadChoiceMode(mode, choice.mode) || choice.mode == ToolChoice::kNone)) {
     return Named(WrongValue("tool_choice.mode", "\"auto\" or \"required\"", mode), "tool_choice");
   }
   JsonValue tools = value.Find("tools");
@@ -188,7 +179,7 @@ Status ReadTools(const JsonValue& value, std::vector<RawTool>& tools) {
 }
 
 Status ReadToolChoice(const JsonValue& value, const Profile& profile, RawToolChoice& choice) {
-  if (ReadMode(value, choice.mode)) return Status::Ok();
+  if (ReadChoiceMode(value, choice.mode)) return Status::Ok();
   if (!value.is_object()) return WrongValue("tool_choice", kModes, value);
   JsonValue type = value.Find("type");
   if (!type.is_string()) return WrongValue("tool_choice.type", "a string", type);
