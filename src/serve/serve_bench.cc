@@ -2,10 +2,11 @@
 // real loopback sockets from one epoll thread, checks every payload byte, and sets what it measures
 // beside what the same two cores do with bare sockets, alternating round by round.
 //
-//   serve_bench [--server FILE] [--rounds N] [--results DIR]
+//   serve_bench [--server FILE] [--rounds N] [--results DIR] [--only cpu]
 //
-// Prints one line a measure and appends one line to DIR/<machine>/serve.csv. Exit status 1: the
-// server did not start or answered something else than its script.
+// Prints one line a measure and appends one line to DIR/<machine>/serve.csv; with --only cpu just
+// what a streamed token costs the server's processor. Exit status 1: the server did not start or
+// answered something else than its script.
 //
 // tidy: long-file, one program: nobody else has a use for its client and its limits
 
@@ -47,6 +48,7 @@ constexpr int32_t kStreamTokens = 512;
 constexpr int32_t kAnswerTokens = 64;
 constexpr int32_t kStreams = 256;
 constexpr int32_t kLatencyStreams = 32;
+constexpr int32_t kCpuStreams = 64;
 constexpr int32_t kAnswerConnections = 64;
 constexpr int32_t kIdleConnections = 4'000;
 constexpr int kIdleRounds = 3;  // each on a fresh server: used memory is not given back
@@ -132,6 +134,23 @@ class ServerProcess {
   }
 
   uint16_t port() const { return port_; }
+
+  // Processor time so far, of all its threads.
+  struct CpuSeconds {
+    double user, system;
+  };
+  CpuSeconds Cpu() const {
+    std::ostringstream text;
+    text << std::ifstream(fmt::format("/proc/{}/stat", pid_)).rdbuf();
+    // The name, field 2, is in parentheses and may hold anything; utime and stime are 14 and 15.
+    std::istringstream fields(text.str().substr(text.str().rfind(')') + 1));
+    std::string field;
+    for (int i = 3; i < 14; ++i) fields >> field;
+    double user = 0, system = 0;
+    fields >> user >> system;
+    const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
+    return {.user = user / ticks, .system = system / ticks};
+  }
 
   int64_t RssBytes() const {
     std::ifstream file(fmt::format("/proc/{}/smaps_rollup", pid_));
@@ -504,10 +523,20 @@ struct Wires {
   std::vector<int> far;
 };
 
-// Messages per second that one thread sends to a peer that reads. A connection gets a few in a row,
-// as many as an event queue holds, before it is the next one's turn: so the peer can read several
-// at once, which is the best case of one write per event.
-double RawSends(int32_t n_connections, int64_t message_bytes, int64_t n_messages) {
+double ThreadCpuSeconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Messages per second that one thread sends to a peer that reads, and what one costs its processor.
+// A connection gets a few in a row, as many as an event queue holds, before it is the next one's
+// turn: so the peer can read several at once, which is the best case of one write per event.
+struct Sends {
+  double per_s;
+  double cpu_us;
+};
+Sends RawSends(int32_t n_connections, int64_t message_bytes, int64_t n_messages) {
   constexpr int64_t kBurst = 16;
   Wires wires(n_connections);
   const std::string message(static_cast<size_t>(message_bytes), 'x');
@@ -520,11 +549,14 @@ double RawSends(int32_t n_connections, int64_t message_bytes, int64_t n_messages
       return n_left > 0;
     });
   });
+  const double cpu_start = ThreadCpuSeconds();
   for (int64_t i = 0; i < n_messages; ++i) {
     SendAll(wires.near[static_cast<size_t>(i / kBurst % n_connections)], message);
   }
+  const double cpu = ThreadCpuSeconds() - cpu_start;
   peer.join();
-  return static_cast<double>(n_messages) / (Now() - start);
+  const auto n = static_cast<double>(n_messages);
+  return {.per_s = n / (Now() - start), .cpu_us = 1e6 * cpu / n};
 }
 
 // Exchanges per second of a request and an answer of these sizes, a thread on either side.
@@ -608,6 +640,7 @@ struct Results {
 struct Bench {
   std::string server;
   int rounds = 5;
+  bool only_cpu = false;
   std::string results_dir = "bench/results";
 
   Ask stream = MakeAsk(true, TextOf(kStreamTokens, 1));
@@ -617,6 +650,7 @@ struct Bench {
   void MeasureStreams(uint16_t single_port, uint16_t shared_port, Results& results) const;
   void MeasureAnswers(uint16_t port, Results& results) const;
   void MeasureFirst(uint16_t port, Results& results) const;
+  void MeasureCpu(const ServerProcess& single) const;
   void Append(const Results& results) const;
 };
 
@@ -626,13 +660,13 @@ void Bench::MeasureStreams(uint16_t single_port, uint16_t shared_port, Results& 
   Drive(shared_port, kStreams, kStreams, stream);
   const int64_t event_bytes = warm.n_bytes / warm.n_events;
   for (int round = 0; round < rounds; ++round) {
-    results.single.limit.push_back(RawSends(kStreams, event_bytes, 500'000));
+    results.single.limit.push_back(RawSends(kStreams, event_bytes, 500'000).per_s);
     Outcome single = Drive(single_port, kStreams, 2 * kStreams, stream);
     results.single.ours.push_back(static_cast<double>(single.n_events) / single.seconds);
 
     // The bytes of a stream in the largest useful writes.
     constexpr int64_t kWriteBytes = 64 * kKiB;
-    double writes = RawSends(kStreams, kWriteBytes, 20'000);
+    double writes = RawSends(kStreams, kWriteBytes, 20'000).per_s;
     Outcome shared = Drive(shared_port, kStreams, 8 * kStreams, stream);
     double bytes_per_event =
         static_cast<double>(shared.n_bytes) / static_cast<double>(shared.n_events);
@@ -661,6 +695,26 @@ void Bench::MeasureFirst(uint16_t port, Results& results) const {
     results.token_p50.ours.push_back(1e3 * Quantile(outcome.first_token_s, 0.5));
     results.token_p99.ours.push_back(1e3 * Quantile(outcome.first_token_s, 0.99));
   }
+}
+
+// Of a token that has its own event and its own write; beside it what a bare send of the same bytes
+// costs.
+void Bench::MeasureCpu(const ServerProcess& single) const {
+  Measure user{"token_user_cpu", "us", "<= 2"};
+  Measure total{"token_total_cpu", "us", ""};
+  const Outcome warm = Drive(single.port(), kCpuStreams, kCpuStreams, stream);
+  for (int round = 0; round < rounds; ++round) {
+    const Sends sends = RawSends(kCpuStreams, warm.n_bytes / warm.n_events, 200'000);
+    total.limit.push_back(sends.cpu_us);
+    const ServerProcess::CpuSeconds before = single.Cpu();
+    const Outcome outcome = Drive(single.port(), kCpuStreams, 8 * kCpuStreams, stream);
+    const ServerProcess::CpuSeconds after = single.Cpu();
+    const double us_per_token = 1e6 / static_cast<double>(outcome.n_events);
+    user.ours.push_back(us_per_token * (after.user - before.user));
+    total.ours.push_back(us_per_token * (after.user - before.user + after.system - before.system));
+  }
+  user.Print();
+  total.Print();
 }
 
 // "AMD EPYC 7B13" -> "amd-epyc-7b13".
@@ -726,6 +780,12 @@ void Bench::Run() {
   std::vector<std::string> single_flags = flags;
   single_flags.push_back("--sse-coalesce=false");
 
+  if (only_cpu) {
+    const ServerProcess single(server, single_flags, dir / "single.log");
+    MeasureCpu(single);
+    fs::remove_all(dir);
+    return;
+  }
   Results results;
   {
     ServerProcess single(server, single_flags, dir / "single.log");
@@ -757,8 +817,10 @@ int Main(int argc, char** argv) {
       bench.rounds = std::max(1, std::atoi(argv[i + 1]));
     } else if (flag == "--results") {
       bench.results_dir = argv[i + 1];
+    } else if (flag == "--only" && argv[i + 1] == std::string_view("cpu")) {
+      bench.only_cpu = true;
     } else {
-      Die("usage: serve_bench [--server FILE] [--rounds N] [--results DIR]");
+      Die("usage: serve_bench [--server FILE] [--rounds N] [--results DIR] [--only cpu]");
     }
   }
   // Both ends of the limits' connections are ours.

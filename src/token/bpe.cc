@@ -19,16 +19,22 @@ static_assert(2 * kIdBits + kRankBits == 64);
 
 constexpr uint64_t kFreeSlot = UINT64_MAX;  // no merge has the rank in its low bits
 
+// In the queue.
+uint64_t EntryOf(int32_t rank, int32_t pos) {
+  return static_cast<uint64_t>(rank) << 32 | static_cast<uint64_t>(pos);
+}
+
 uint64_t PairOf(TokenId left, TokenId right) {
   return static_cast<uint64_t>(left.value) << kIdBits | static_cast<uint64_t>(right.value);
 }
 
 }  // namespace
 
-// At most half of the slots are used. The factor comes from the file's hash: for a known one, pairs
-// could be chosen that collide.
+// At most two thirds of the slots are used, so that the table stays small: most of the time of
+// merging is waiting for it. The factor comes from the file's hash: for a known one, pairs could be
+// chosen that collide.
 MergeRanks::MergeRanks(const Vocabulary& vocabulary) : factor_(vocabulary.hash_seed() | 1) {
-  const size_t n_slots = std::bit_ceil(2 * vocabulary.merges().size() + 2);
+  const size_t n_slots = std::bit_ceil(vocabulary.merges().size() * 3 / 2 + 2);
   shift_ = 64 - std::countr_zero(n_slots);
   slots_.assign(n_slots, kFreeSlot);
   uint64_t rank = 0;
@@ -37,6 +43,10 @@ MergeRanks::MergeRanks(const Vocabulary& vocabulary) : factor_(vocabulary.hash_s
     size_t at = SlotOf(pair);
     while (slots_[at] != kFreeSlot) at = (at + 1) & (n_slots - 1);
     slots_[at] = pair << kRankBits | rank++;
+  }
+  of_bytes_.reserve(256 * 256);
+  for (const TokenId left : vocabulary.byte_tokens()) {
+    for (const TokenId right : vocabulary.byte_tokens()) of_bytes_.push_back(Find(left, right));
   }
 }
 
@@ -60,6 +70,7 @@ Bpe::Bpe(const Vocabulary& vocabulary)
     MergeAll(vocabulary.text(TokenId(id)), scratch);
     is_whole_.push_back(scratch.symbols[0].id == TokenId(id) ? 1 : 0);
   }
+  characters_.emplace(vocabulary, is_whole_);
   for (const AddedToken& added : vocabulary.added()) {
     may_begin_added_[static_cast<unsigned char>(vocabulary.text(added.id)[0])] = 1;
   }
@@ -111,17 +122,7 @@ void Bpe::EncodePiece(std::string_view piece, Scratch& scratch, std::vector<Toke
 }
 
 void Bpe::MergeAll(std::string_view piece, Scratch& scratch) const {
-  const auto n_bytes = static_cast<int32_t>(piece.size());
-  scratch.symbols.clear();
-  scratch.queue.clear();
-  for (int32_t pos = 0; pos < n_bytes; ++pos) {
-    const auto byte = static_cast<unsigned char>(piece[static_cast<size_t>(pos)]);
-    scratch.symbols.push_back({.id = vocabulary_.byte_tokens()[byte],
-                               .rank = MergeRanks::kNone,
-                               .previous = pos - 1,
-                               .next = pos + 1});
-  }
-  for (int32_t pos = 0; pos + 1 < n_bytes; ++pos) FindRank(pos, scratch);
+  Split(piece, scratch);
   std::vector<uint64_t>& queue = scratch.queue;
   while (!queue.empty()) {
     std::pop_heap(queue.begin(), queue.end(), std::greater<>());
@@ -131,6 +132,41 @@ void Bpe::MergeAll(std::string_view piece, Scratch& scratch) const {
     // An entry whose pair has changed since is left over; the new pair has an entry of its own.
     if (scratch.symbols[static_cast<size_t>(pos)].rank == rank) MergeAt(pos, scratch);
   }
+}
+
+// The bytes, or whole characters, that merging starts from.
+void Bpe::Split(std::string_view piece, Scratch& scratch) const {
+  const auto n_bytes = static_cast<int32_t>(piece.size());
+  std::vector<Symbol>& symbols = scratch.symbols;
+  symbols.resize(piece.size());
+  scratch.queue.clear();
+  int32_t previous = -1;
+  for (int32_t pos = 0; pos < n_bytes;) {
+    const auto at = static_cast<size_t>(pos);
+    const auto byte = static_cast<unsigned char>(piece[at]);
+    Symbol& symbol = symbols[at];
+    symbol = {.id = vocabulary_.byte_tokens()[byte],
+              .rank = MergeRanks::kNone,
+              .previous = previous,
+              .next = pos + 1};
+    if (byte >= 0x80 && characters_) {
+      const size_t n = characters_->Find(piece, at, symbol.id);
+      if (n > 0) symbol.next = pos + static_cast<int32_t>(n);
+    }
+    previous = pos;
+    pos = symbol.next;
+  }
+  for (int32_t pos = 0; pos < n_bytes; pos = symbols[static_cast<size_t>(pos)].next) {
+    Symbol& symbol = symbols[static_cast<size_t>(pos)];
+    const bool are_bytes = symbol.next == pos + 1 && symbol.next < n_bytes &&
+                           symbols[static_cast<size_t>(symbol.next)].next == symbol.next + 1;
+    symbol.rank = are_bytes ? ranks_.FindOfBytes(
+                                  static_cast<unsigned char>(piece[static_cast<size_t>(pos)]),
+                                  static_cast<unsigned char>(piece[static_cast<size_t>(pos) + 1]))
+                            : RankAt(pos, scratch);
+    if (symbol.rank != MergeRanks::kNone) scratch.queue.push_back(EntryOf(symbol.rank, pos));
+  }
+  std::make_heap(scratch.queue.begin(), scratch.queue.end(), std::greater<>());
 }
 
 // Merges the token at `pos` with the next one.
@@ -148,14 +184,18 @@ void Bpe::MergeAt(int32_t pos, Scratch& scratch) const {
   if (pos > 0) FindRank(left.previous, scratch);
 }
 
-// Of the token at `pos` with its next one, for the queue too.
+// Of the merge of the token at `pos` with its next one.
+int32_t Bpe::RankAt(int32_t pos, const Scratch& scratch) const {
+  const Symbol& symbol = scratch.symbols[static_cast<size_t>(pos)];
+  if (symbol.next == static_cast<int32_t>(scratch.symbols.size())) return MergeRanks::kNone;
+  return ranks_.Find(symbol.id, scratch.symbols[static_cast<size_t>(symbol.next)].id);
+}
+
 void Bpe::FindRank(int32_t pos, Scratch& scratch) const {
-  Symbol& symbol = scratch.symbols[static_cast<size_t>(pos)];
-  symbol.rank = MergeRanks::kNone;
-  if (symbol.next == static_cast<int32_t>(scratch.symbols.size())) return;
-  symbol.rank = ranks_.Find(symbol.id, scratch.symbols[static_cast<size_t>(symbol.next)].id);
-  if (symbol.rank == MergeRanks::kNone) return;
-  scratch.queue.push_back(static_cast<uint64_t>(symbol.rank) << 32 | static_cast<uint64_t>(pos));
+  const int32_t rank = RankAt(pos, scratch);
+  scratch.symbols[static_cast<size_t>(pos)].rank = rank;
+  if (rank == MergeRanks::kNone) return;
+  scratch.queue.push_back(EntryOf(rank, pos));
   std::push_heap(scratch.queue.begin(), scratch.queue.end(), std::greater<>());
 }
 

@@ -10,12 +10,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "base/ids.h"
 #include "token/piece_cache.h"
 #include "token/vocabulary.h"
+#include "token/whole_characters.h"
 
 namespace sluice::token {
 
@@ -26,13 +28,18 @@ class MergeRanks {
 
   static constexpr int32_t kNone = INT32_MAX;
   int32_t Find(TokenId left, TokenId right) const;
+  // Of two bytes, with which every piece begins.
+  int32_t FindOfBytes(unsigned char left, unsigned char right) const {
+    return of_bytes_[static_cast<size_t>(left) << 8 | right];
+  }
 
  private:
   size_t SlotOf(uint64_t pair) const { return static_cast<size_t>((pair * factor_) >> shift_); }
 
   uint64_t factor_;
   int shift_;
-  std::vector<uint64_t> slots_;  // pair << kRankBits | rank
+  std::vector<uint64_t> slots_;    // pair << kRankBits | rank
+  std::vector<int32_t> of_bytes_;  // [256][256]
 };
 
 class Bpe {
@@ -62,16 +69,19 @@ class Bpe {
 
   void EncodePiece(std::string_view piece, Scratch& scratch, std::vector<TokenId>& out) const;
   void MergeAll(std::string_view piece, Scratch& scratch) const;
+  void Split(std::string_view piece, Scratch& scratch) const;
   void MergeAt(int32_t pos, Scratch& scratch) const;
+  int32_t RankAt(int32_t pos, const Scratch& scratch) const;
   void FindRank(int32_t pos, Scratch& scratch) const;
   // Bytes of the longest added token that `text` begins with, and its id; 0: none.
   size_t AddedAtBegin(std::string_view text, TokenId& id) const;
 
   const Vocabulary& vocabulary_;
   const MergeRanks ranks_;
-  std::vector<uint8_t> is_whole_;         // [vocabulary size]: encoding its text gives this token
-  std::vector<uint8_t> may_begin_added_;  // [256], by the first byte
-  mutable PieceCache cache_;              // of pieces that are more than one token
+  std::vector<uint8_t> is_whole_;  // [vocabulary size]: encoding its text gives this token
+  std::optional<WholeCharacters> characters_;  // once is_whole_ is known
+  std::vector<uint8_t> may_begin_added_;       // [256], by the first byte
+  mutable PieceCache cache_;                   // of pieces that are more than one token
 };
 
 }  // namespace sluice::token

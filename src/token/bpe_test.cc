@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -32,6 +35,15 @@ struct Sample {
 
   const Vocabulary vocabulary;
   const Bpe bpe;
+};
+
+// The same numbers in every run.
+class Random {
+ public:
+  size_t Below(size_t n) { return RandomBits({.seed = 7, .position = position_++}) % n; }
+
+ private:
+  uint64_t position_ = 0;
 };
 
 TEST(Bpe, LowerRanksGoFirstAndTheLeftmostOfEqualOnes) {
@@ -95,6 +107,61 @@ TEST(Bpe, EncodesLikeTheSlowEncoder) {
       text += "abab c"[RandomBits({.seed = kSeed, .position = i, .stream = round}) % 6];
     }
     ASSERT_EQ(sample.Encode(text), slow.Encode(text)) << "seed " << kSeed << ": " << text;
+  }
+}
+
+// Characters may be merged from the start, unless a merge crosses their boundaries or comes before
+// those that make its parts: random merges of parts and wholes, in order and not, over valid
+// and broken text.
+TEST(Bpe, StartsFromWholeCharactersOnlyWhereThatChangesNothing) {
+  constexpr int kVocabularies = 250, kTexts = 20;
+  const Texts characters = {"你", "好", "ー", "é", "a"};
+  Random random;
+  for (int v = 0; v < kVocabularies; ++v) {
+    Texts parts;
+    for (const std::string& character : characters) {
+      for (const char byte : character) parts.emplace_back(1, byte);
+    }
+    std::vector<TextPair> merges;
+    // Every other time also characters that are not made yet: merges out of order.
+    const auto pick = [&] {
+      const bool is_character = v % 2 == 1 && random.Below(2) == 0;
+      return is_character ? characters[random.Below(characters.size())]
+                          : parts[std::max(random.Below(parts.size()), random.Below(parts.size()))];
+    };
+    std::vector<size_t> n_made(characters.size(), 1);  // bytes that are one token so far
+    for (size_t n = 20 + random.Below(30); n > 0; --n) {
+      const size_t i = random.Below(characters.size());
+      const size_t n_bytes = n_made[i];
+      std::string left = pick();
+      std::string right = pick();
+      if (random.Below(3) > 0 && n_bytes < characters[i].size()) {
+        left = characters[i].substr(0, n_bytes);
+        right = characters[i].substr(n_bytes, 1);
+        ++n_made[i];
+      }
+      merges.emplace_back(left, right);
+      parts.push_back(left + right);
+    }
+    for (size_t i = 0; i < characters.size(); ++i) {
+      for (size_t n = n_made[i]; n < characters[i].size(); ++n) {
+        merges.emplace_back(characters[i].substr(0, n), characters[i].substr(n, 1));
+      }
+    }
+    std::set<TextPair> seen;
+    std::erase_if(merges, [&](const TextPair& pair) { return !seen.insert(pair).second; });
+    const Sample sample(merges);
+    const SlowEncoder slow(sample.vocabulary);
+    for (int t = 0; t < kTexts; ++t) {
+      std::string text;
+      for (size_t n = 1 + random.Below(12); n > 0; --n) {
+        std::string character = characters[random.Below(characters.size())];
+        if (random.Below(10) == 0) character.pop_back();                                // its head
+        if (random.Below(10) == 0) character = character.substr(character.size() / 2);  // its tail
+        text += character;
+      }
+      ASSERT_EQ(sample.Encode(text), slow.Encode(text)) << v << ": " << text;
+    }
   }
 }
 
