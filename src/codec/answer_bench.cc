@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
 #include "codec/answer.h"
 #include "codec/sample_format_test_impl.h"
+#include "codec/turn_memory.h"
 
 namespace {
 
@@ -18,7 +20,13 @@ using sluice::codec::Answer;
 constexpr int kEvents = 200'000;
 constexpr int kRounds = 7;
 
-Answer Make(bool thinking, std::vector<std::string> stops) {
+// Large enough for all events of a round, which are one turn.
+sluice::codec::TurnMemory& Memory() {
+  static sluice::codec::TurnMemory memory(int64_t{64} * 1024 * 1024);
+  return memory;
+}
+
+Answer Make(bool thinking, std::vector<std::string> stops, bool is_kept = false) {
   sluice::codec::AnswerSpec spec;
   spec.model = "deepseek-flash";
   spec.thinking = thinking;
@@ -27,6 +35,7 @@ Answer Make(bool thinking, std::vector<std::string> stops) {
   spec.stream = true;
   spec.stops = std::move(stops);
   spec.parses_calls = true;
+  if (is_kept) spec.turn.memory = &Memory();
   return Answer(sluice::codec::Dialects()[0], sluice::codec::SampleFormat(), spec,
                 {.id = "0123456789abcdef",
                  .created = {1'700'000'000'000'000'000},
@@ -38,6 +47,12 @@ sluice::wire::TokenEvent Event(int i) {
   event.tokens.push_back(TokenId('a' + i % 26));
   event.tokens.push_back(TokenId(i % 7 == 0 ? ' ' : 'a' + i % 13));
   return event;
+}
+
+std::vector<sluice::wire::TokenEvent> Turn() {
+  std::vector<sluice::wire::TokenEvent> events;
+  for (int i = 0; i < sluice::limits::kMaxTurnTokens / 2; ++i) events.push_back(Event(i));
+  return events;
 }
 
 // The text that the frames carry, read back independently of the encoder.
@@ -59,8 +74,9 @@ void Require(bool condition, const char* what) {
 
 double NanosPerEvent(const std::vector<sluice::wire::TokenEvent>& events,
                      bool thinking,
-                     std::vector<std::string> stops) {
-  Answer answer = Make(thinking, std::move(stops));
+                     std::vector<std::string> stops,
+                     bool is_kept) {
+  Answer answer = Make(thinking, std::move(stops), is_kept);
   std::string out;
   size_t n_bytes = 0;
   auto begin = std::chrono::steady_clock::now();
@@ -78,9 +94,11 @@ double NanosPerEvent(const std::vector<sluice::wire::TokenEvent>& events,
 void Report(const char* name,
             const std::vector<sluice::wire::TokenEvent>& events,
             bool thinking,
-            const std::vector<std::string>& stops) {
+            const std::vector<std::string>& stops,
+            bool is_kept = false) {
   std::vector<double> rounds;
-  for (int i = 0; i < kRounds; ++i) rounds.push_back(NanosPerEvent(events, thinking, stops));
+  for (int i = 0; i < kRounds; ++i)
+    rounds.push_back(NanosPerEvent(events, thinking, stops, is_kept));
   std::sort(rounds.begin(), rounds.end());
   const double median = rounds[kRounds / 2];
   std::printf("%-18s %7.1f ns/event  %9.0f events/s  (%.1f to %.1f ns)\n", name, median,
@@ -102,6 +120,13 @@ int main() {
   Require(TextOf(out) == expected, "the frames do not carry the text");
 
   Report("content", events, /*thinking=*/false, {});
+  // As long as a turn that is kept may be, half of kMaxTurnTokens events; alternated with the same
+  // events without a memory.
+  const std::vector<sluice::wire::TokenEvent> turn = Turn();
+  Report("a turn", turn, /*thinking=*/false, {});
+  Report("a turn, kept", turn, /*thinking=*/false, {}, /*is_kept=*/true);
+  Report("a turn", turn, /*thinking=*/false, {});
+  Report("a turn, kept", turn, /*thinking=*/false, {}, /*is_kept=*/true);
   Report("reasoning", events, /*thinking=*/true, {});
   Report("content, one stop", events, /*thinking=*/false, {"STOP"});
   // A call's argument: what agents wait for.

@@ -14,6 +14,7 @@
 #include "codec/dialect.h"
 #include "codec/format/deepseek_v41/format.h"
 #include "codec/format/deepseek_v41/render.h"
+#include "codec/turn_memory.h"
 
 namespace {
 
@@ -107,7 +108,7 @@ int main(int argc, char** argv) {
   auto request = chat.decode(body, context);
   Require(request.has_value(), "refused");
   const auto prompt = sluice::codec::deepseek_v41::Render(request->conversation, {});
-  const auto ids = sluice::codec::deepseek_v41::Encode(prompt, **format);
+  const auto ids = sluice::codec::deepseek_v41::Encode(prompt, **format).ids;
   std::string text;
   for (const sluice::TokenId id : ids) text += (*format)->text(id);
   Require(text == prompt.text, "the tokens are not the text");
@@ -120,5 +121,11 @@ int main(int argc, char** argv) {
   std::printf("tokenise  %7.2f ms\n", MedianMs([&] { (void)Encode(prompt, **format); }));
   std::printf("prepare   %7.2f ms\n",
               MedianMs([&] { (void)sluice::codec::Prepare(chat, body, context); }));
+  // Twenty turns to look up, of which none is found.
+  sluice::codec::TurnMemory turns(1 << 20);
+  sluice::codec::PrepareContext with_turns = context;
+  with_turns.turns = &turns;
+  std::printf("  looking up turns %7.2f ms\n",
+              MedianMs([&] { (void)sluice::codec::Prepare(chat, body, with_turns); }));
   return 0;
 }
