@@ -52,6 +52,9 @@ SLUICE_LABEL(Outcome, "outcome", SLUICE_OUTCOME_VALUES)
   X(kCompletion, "completion") X(kReasoning, "reasoning")
 SLUICE_LABEL(TokenKind, "kind", SLUICE_TOKEN_KIND_VALUES)
 
+#define SLUICE_HISTORY_TURN_VALUES(X) X(kSampled, "sampled") X(kRendered, "rendered")
+SLUICE_LABEL(HistoryTurn, "kind", SLUICE_HISTORY_TURN_VALUES)
+
 #define SLUICE_RATE_LIMIT_VALUES(X) X(kConcurrency, "concurrency") X(kTokens, "tokens")
 SLUICE_LABEL(RateLimit, "kind", SLUICE_RATE_LIMIT_VALUES)
 // clang-format on

@@ -6,6 +6,7 @@
 #include "codec/dialect/encoder.h"
 #include "codec/format/deepseek_v41/output_lexer.h"
 #include "codec/format/stop_set.h"
+#include "codec/turn_recorder.h"
 
 namespace sluice::codec {
 namespace {
@@ -24,6 +25,7 @@ struct Choice {
   explicit Choice(const deepseek_v41::OutputLexer::Params& params) : lexer(params) {}
 
   deepseek_v41::OutputLexer lexer;
+  std::unique_ptr<TurnRecorder> turn;  // null: it is not kept
   ChoiceState state = ChoiceState::kNew;
   codec::Finish finish = codec::Finish::kStop;
   bool ended = false;  // its finish frame was written
@@ -74,7 +76,10 @@ struct Answer::State {
         const deepseek_v41::Format& format,
         AnswerSpec s,
         const AnswerIdentity& identity)
-      : spec(std::move(s)), stops(spec.stops), encoder(MakeEncoder(dialect.api, spec, identity)) {
+      : spec(std::move(s)),
+        end_of_sentence(format.control(deepseek_v41::Control::kEnd)),
+        stops(spec.stops),
+        encoder(MakeEncoder(dialect.api, spec, identity)) {
     choices.reserve(static_cast<size_t>(spec.n_choices));
     for (int32_t i = 0; i < spec.n_choices; ++i) {
       choices.emplace_back(deepseek_v41::OutputLexer::Params{.format = format,
@@ -82,17 +87,25 @@ struct Answer::State {
                                                              .stops = stops,
                                                              .entropy = identity.entropy,
                                                              .choice = i});
+      if (spec.turn.memory == nullptr) continue;
+      choices.back().turn = std::make_unique<TurnRecorder>(spec.turn);
     }
   }
 
   // `call(e)` on the encoder `e` of the dialect.
   auto Encode(auto call) { return std::visit(call, encoder); }
   void Show(int32_t index, std::span<const OutputEvent> events, std::string& out) {
-    for (const OutputEvent& event : events) Encode([&](auto& e) { e.OnEvent(index, event, out); });
+    TurnRecorder* const turn = choices[static_cast<size_t>(index)].turn.get();
+    for (const OutputEvent& event : events) {
+      if (turn != nullptr) turn->TakeEvent(event);
+      Encode([&](auto& e) { e.OnEvent(index, event, out); });
+    }
   }
+  void KeepTurns();
   void End(int32_t index, codec::Finish finish, std::string& out);
 
   const AnswerSpec spec;
+  const TokenId end_of_sentence;
   const StopSet stops;
   Encoder encoder;
   std::vector<Choice> choices;
@@ -137,6 +150,7 @@ Answer::Next Answer::OnEvent(int32_t choice, const wire::TokenEvent& event, std:
     c.state = ChoiceState::kOpen;
   }
 
+  if (c.turn) c.turn->TakeTokens(event.tokens);
   state_->Show(choice, c.lexer.Push(event.tokens, event.logprobs), out);
   if (event.end) state_->Show(choice, c.lexer.End(EndsAtLimit(event.end->finish)), out);
   c.usage.n_completion = c.lexer.n_tokens();
@@ -169,6 +183,17 @@ void Answer::State::End(int32_t index, codec::Finish finish, std::string& out) {
   c.ended = true;
 }
 
+// The turns that ended by themselves. Of the others, and of those that had to be repaired, nobody
+// wants to read the tokens again.
+void Answer::State::KeepTurns() {
+  for (Choice& c : choices) {
+    const bool has_ended =
+        c.finish == codec::Finish::kStop || c.finish == codec::Finish::kToolCalls;
+    if (!c.turn || !has_ended || !c.lexer.is_well_formed()) continue;
+    c.turn->Keep(c.lexer.n_tokens(), end_of_sentence);
+  }
+}
+
 void Answer::Finish(std::string& out) {
   for (int32_t i = 0; i < state_->spec.n_choices; ++i) {
     Choice& c = state_->choices[static_cast<size_t>(i)];
@@ -178,6 +203,7 @@ void Answer::Finish(std::string& out) {
     }
     SLUICE_CHECK(c.state == ChoiceState::kDone || c.state == ChoiceState::kStopped);
   }
+  state_->KeepTurns();
   const wire::Usage total = usage();
   for (int32_t i = 0; i < state_->spec.n_choices; ++i) {
     const Choice& c = state_->choices[static_cast<size_t>(i)];

@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -107,6 +109,24 @@ struct KeepParams {
   bool was_asked = false;  // the client asked for it and wants to hear whether it was
 };
 
+using Digest = std::array<std::byte, 32>;  // SHA-256
+
+// Where a turn of the assistant begins: in the prompts of this key that have these tokens up to and
+// including its `<｜Assistant｜>`.
+struct TurnPlace {
+  KeyId key;
+  Digest prefix = {};  // the format's, of the tokens
+};
+
+class TurnMemory;
+
+// Where the answer begins, so that its tokens can be kept for prompts that hold it.
+struct TurnStart {
+  TurnMemory* memory = nullptr;  // null: they are not kept
+  TurnPlace place;
+  std::vector<TokenId> opening;  // what the prompt has behind `<｜Assistant｜>`
+};
+
 // What the client wants of the answer besides tokens.
 struct AnswerSpec {
   std::string model;  // as asked; echoed in the body
@@ -126,6 +146,7 @@ struct AnswerSpec {
   std::string echo;                // the dialect's own: what its answer repeats of the request
   Profile profile;
   KeepParams keep;
+  TurnStart turn;
 };
 
 // A request as one dialect decodes it; all limits checked.

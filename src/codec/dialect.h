@@ -52,7 +52,8 @@ struct PrepareContext {
   bool default_thinking = true;
   Profile profile;
   responses::ResponseStore* responses = nullptr;  // what requests may refer to; null: nothing
-  KeyId key;                                      // whose request it is
+  TurnMemory* turns = nullptr;  // where turns of the history are looked up and the answer is kept
+  KeyId key;                    // whose request it is
 };
 
 // An image of the prompt, whose one token stands for all of its own.

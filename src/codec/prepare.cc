@@ -19,8 +19,6 @@
 namespace sluice::codec {
 namespace {
 
-using deepseek_v41::Control;
-
 // Default output limits (spec recipe.md §6).
 constexpr int64_t kDefaultMax = 8'192;
 constexpr int64_t kDefaultMaxThinking = 65'536;
@@ -111,14 +109,10 @@ Status CheckImages(const Conversation& conversation, const ModelCard& model) {
 }
 
 std::vector<PromptImage> ImagesOf(const deepseek_v41::Prompt& prompt,
-                                  const std::vector<TokenId>& ids,
-                                  const deepseek_v41::Format& format) {
+                                  const std::vector<int32_t>& positions) {
   std::vector<PromptImage> images;
-  if (prompt.images.empty()) return images;
-  const TokenId mark = format.control(Control::kImage);
-  for (size_t pos = 0; pos < ids.size(); ++pos) {
-    if (ids[pos] != mark) continue;
-    images.push_back({.image = *prompt.images[images.size()], .pos = static_cast<int32_t>(pos)});
+  for (size_t i = 0; i < positions.size(); ++i) {
+    images.push_back({.image = *prompt.images[i], .pos = positions[i]});
   }
   return images;
 }
@@ -157,12 +151,17 @@ Result<Prepared> Prepare(const Dialect& dialect,
     conversation.response_schema = "{}";  // no schema was given: any JSON
   }
   const deepseek_v41::Prompt prompt = deepseek_v41::Render(conversation, context.profile);
-  const bool is_ids = conversation.raw && !conversation.raw->ids.empty();
-  auto ids = std::make_shared<const std::vector<TokenId>>(is_ids ? std::move(conversation.raw->ids)
-                                                                 : Encode(prompt, context.format));
+  TurnMemory* const turns = context.profile.splice_turns ? context.turns : nullptr;
+  deepseek_v41::EncodedPrompt encoded;
+  if (conversation.raw && !conversation.raw->ids.empty()) {
+    encoded.ids = std::move(conversation.raw->ids);
+  } else {
+    encoded = Encode(prompt, context.format, turns, context.key);
+  }
+  auto ids = std::make_shared<const std::vector<TokenId>>(std::move(encoded.ids));
 
   Prepared prepared;
-  prepared.images = ImagesOf(prompt, *ids, context.format);
+  prepared.images = ImagesOf(prompt, encoded.images);
   const int64_t n_prompt = std::ssize(*ids);
   SLUICE_TRY(prepared.generate.n_max, OutputLimit(dialect, request, n_prompt, context));
   prepared.generate.script = ChoosePlay(dialect, request, n_prompt, context);
@@ -173,6 +172,7 @@ Result<Prepared> Prepare(const Dialect& dialect,
   prepared.thinking_budget = request.thinking_budget;
   prepared.answer = std::move(request.answer);
   DescribeOutput(conversation, context.profile, prepared.answer);
+  prepared.answer.turn = std::move(encoded.answer);
   prepared.answer.n_prompt = static_cast<int32_t>(n_prompt);
   ListUnenforced(request, request.ignored_fields);
   prepared.ignored_fields = std::move(request.ignored_fields);

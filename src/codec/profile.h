@@ -26,6 +26,8 @@ struct Profile {
   bool messages_prefill_continue = false;
   // An assistant turn without the reasoning it must have had is refused, instead of filled in.
   bool missing_reasoning_reject = false;
+  // A turn of the model that comes back is the tokens it sampled, instead of rendered anew.
+  bool splice_turns = true;
   // Responses: a reference to history that is not there is refused, instead of ignored.
   bool unknown_history_reject = true;
   // The last characters of an answer are shown even if they are U+FFFD, and every token counts.
@@ -53,6 +55,7 @@ inline Profile Profile::Reference() {
           .messages_any_required = false,
           .messages_prefill_continue = false,
           .missing_reasoning_reject = false,
+          .splice_turns = false,
           .unknown_history_reject = false,
           .keep_tail = false,
           .usage_chunk = false,

@@ -41,6 +41,7 @@ Net::Net(const ServeOptions& given_options, const Server::Parts& given_parts)
       responses({.n_bytes = given_options.max_stored_bytes,
                  .n_responses = given_options.max_stored_responses,
                  .age = given_options.stored_response_age}),
+      turns(given_options.turn_memory_bytes),
       scratch(kScratchBytes) {
   for (std::string& host : options.allowed_hosts) {
     std::transform(host.begin(), host.end(), host.begin(),
@@ -65,6 +66,7 @@ const std::string& Net::Date() {
 codec::PrepareContext Net::ContextFor(KeyId key) {
   codec::PrepareContext context = parts.prepare;
   context.responses = &responses;
+  if (options.turn_memory_bytes > 0) context.turns = &turns;
   context.key = key;
   return context;
 }
@@ -117,6 +119,7 @@ void Net::Sweep() {
   const codec::responses::ResponseStore::Load load = responses.load();
   metrics::Set(metrics::kStoredResponses, load.n_responses);
   metrics::Set(metrics::kStoredResponseBytes, load.n_bytes);
+  metrics::Set(metrics::kTurnMemoryBytes, turns.n_bytes());
 }
 
 void Net::TakeReady() {

@@ -1,6 +1,6 @@
 // Net: what all connections of the net thread share. One per server; owned by the net thread, which
 // is the one inside io.run(). Other threads ring `ready`'s bell or post to `io`; prep threads also
-// read what is constant after Open, the clock and `responses`, and count `abandoned_bytes`.
+// use what is constant after Open, the clock, `responses` and `turns`, and count `abandoned_bytes`.
 
 #pragma once
 
@@ -16,6 +16,7 @@
 #include "base/ready_list.h"
 #include "base/time.h"
 #include "codec/dialect/responses/response_store.h"
+#include "codec/turn_memory.h"
 #include "env/env.h"
 #include "serve/accounts.h"
 #include "serve/options.h"
@@ -42,6 +43,7 @@ struct Net {
   boost::asio::io_context io{1};
   ReadyList ready;
   codec::responses::ResponseStore responses;  // self-synchronised
+  codec::TurnMemory turns;                    // self-synchronised
 
   Accounts accounts;
   WallTime keys_modified;

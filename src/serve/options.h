@@ -40,6 +40,7 @@ struct ServeOptions {
   int64_t max_buffered_bytes = 512 * kMiB;
   int32_t max_stored_responses = 10'000;
   int64_t max_stored_bytes = 256 * kMiB;
+  int64_t turn_memory_bytes = 64 * kMiB;  // 0: none
 
   Duration header_timeout = Duration::Seconds(10);
   Duration body_timeout = Duration::Seconds(60);

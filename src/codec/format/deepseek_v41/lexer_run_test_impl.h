@@ -32,6 +32,7 @@ struct Lexed {
   int32_t n_reasoning = 0;
   OutputLexer::Ended ended = OutputLexer::Ended::kNot;
   bool is_cut = false;
+  bool is_well_formed = false;
   friend bool operator==(const Lexed&, const Lexed&) = default;
 };
 
@@ -81,6 +82,7 @@ inline Lexed Lex(const AnswerSpec& spec,
   lexed.n_reasoning = lexer.CountReasoning();
   lexed.ended = lexer.ended();
   lexed.is_cut = lexer.calls_are_cut();
+  lexed.is_well_formed = lexer.is_well_formed();
   return lexed;
 }
 

@@ -46,6 +46,8 @@ OutputLexer::OutputLexer(const Params& params)
       stops_first_(!params.spec.profile.repair_calls),
       state_(IsReasoning(spec_.start) ? State::kReasoning : State::kContent),
       at_start_(IsFresh(spec_.start)),
+      // The reference does not tell.
+      is_well_formed_(spec_.profile.repair_calls && spec_.profile.remove_stray_specials),
       events_({.entropy = params.entropy, .choice = params.choice}),
       hidden_({.entropy = params.entropy, .choice = params.choice}),
       plain_calls_(events_),
@@ -62,7 +64,10 @@ std::span<const OutputEvent> OutputLexer::Push(std::span<const TokenId> tokens,
                                                std::span<const wire::TokenLogprob> logprobs) {
   BeginEvents();
   for (size_t i = 0; i < tokens.size() && ended_ == Ended::kNot; ++i) {
-    if (tokens[i].value < 0 || tokens[i].value >= format_.n_tokens()) continue;
+    if (tokens[i].value < 0 || tokens[i].value >= format_.n_tokens()) {
+      is_well_formed_ = false;
+      continue;
+    }
     if (visible_) {
       visible_->Read(tokens[i],
                      i < logprobs.size()
@@ -123,7 +128,9 @@ bool OutputLexer::TakePlainText(std::string_view text) {
   const OutputKind kind = is_content ? OutputKind::kContent : OutputKind::kReasoning;
   events_.Add(kind, text);
   if (visible_) visible_->Show(kind, token, token);
-  if (!is_content) {
+  if (is_content) {
+    has_content_ = true;
+  } else {
     has_reasoning_ = true;
     reasoning_.Add(text);
   }
@@ -139,6 +146,7 @@ void OutputLexer::TakeControl(TokenKind kind, std::string_view spelling) {
     case TokenKind::kGrounding:
       return TakeBytes(spelling);
     default:
+      is_well_formed_ = false;
       if (!spec_.profile.remove_stray_specials) TakeBytes(spelling);
       return;
   }
@@ -203,6 +211,7 @@ void OutputLexer::TakeEndThink(std::string_view spelling) {
     at_start_ = true;
     return;
   }
+  is_well_formed_ = false;
   if (json_ && state_ == State::kContent) ReleaseHeld();  // may begin the JSON
   const bool is_text = json_ && json_->is_inside() && !spec_.profile.remove_stray_specials;
   if (state_ == State::kContent && !is_text) {
@@ -225,6 +234,7 @@ void OutputLexer::TakeMarkup() {
   if (stops_first_ && state_ == State::kContent) ReleaseUndecided(0);
   if (hold_ == Hold::kAngle && !spec_.profile.repair_calls) return EnterCalls(false);
   if (hold_ != Hold::kAngle) {
+    is_well_formed_ = false;
     ReleaseHeld();
     return TakeBytes(SpellingOf(Control::kDsml));
   }
@@ -239,6 +249,10 @@ void OutputLexer::TakeMarkup() {
 }
 
 void OutputLexer::EnterCalls(bool at_invoke) {
+  // A forced call follows the opening of the block at once; any other comes out of content.
+  const bool is_in_place = at_invoke ? spec_.starts_in_calls && !has_content_
+                                     : !spec_.starts_in_calls && state_ == State::kContent;
+  if (!is_in_place || !spec_.parses_calls) is_well_formed_ = false;
   DropHeld();
   if (state_ == State::kContent) {
     EndJson();
@@ -246,6 +260,7 @@ void OutputLexer::EnterCalls(bool at_invoke) {
   }
   if (ended_ != Ended::kNot) return;
   state_ = State::kCalls;
+  has_calls_block_ = true;
   const bool without_thought = spec_.thinking && !has_reasoning_;
   spec_.profile.repair_calls ? repairing_calls_.Begin(at_invoke, without_thought)
                              : plain_calls_.Begin(without_thought);
@@ -277,10 +292,14 @@ void OutputLexer::TakeMarkupName(const Character& c) {
   held_.push_back(c);
   bool may_become_one = false;
   for (const std::string_view name : kMarkupNames) {
-    if (markup_name_ == name) return EnterCalls(IsInvoke(name));
+    if (markup_name_ == name) {
+      if (!name.starts_with(' ')) is_well_formed_ = false;  // of older models
+      return EnterCalls(IsInvoke(name));
+    }
     may_become_one = may_become_one || name.starts_with(markup_name_);
   }
   if (may_become_one) return;
+  is_well_formed_ = false;
   held_.pop_back();
   ReleaseHeld();
   TakeText(c);
@@ -365,6 +384,7 @@ void OutputLexer::LeaveStops(const Character& c) {
 void OutputLexer::Show(OutputKind kind, const Character& c) {
   events_.Add(kind, c.text());
   if (visible_) visible_->Show(kind, c.first_token, c.last_token);
+  if (kind == OutputKind::kContent) has_content_ = true;
   if (kind != OutputKind::kReasoning) return;
   has_reasoning_ = true;
   reasoning_.Add(c.text());
@@ -373,6 +393,10 @@ void OutputLexer::Show(OutputKind kind, const Character& c) {
 // No text follows. A tag that was begun is dropped, whatever it would have become.
 void OutputLexer::FlushText() {
   if (state_ != State::kReasoning && state_ != State::kContent) return;
+  // Thought that did not end, a call that did not come, a tag that did not.
+  if (state_ == State::kReasoning || spec_.starts_in_calls || hold_ == Hold::kMarkup) {
+    is_well_formed_ = false;
+  }
   if (stops_first_ && state_ == State::kContent) ReleaseUndecided(0);
   if (hold_ == Hold::kMarkup) DropHeld();
   ReleaseHeld();

@@ -72,6 +72,13 @@ class OutputLexer {
   int32_t n_calls() const { return events_.n_calls(); }
   bool calls_are_cut() const { return repairing_calls_.is_cut() && spec_.parses_calls; }
 
+  // At the end: all of it is written as the format writes a turn. Nothing was repaired, removed for
+  // being out of place, or left open; line feeds around markup, text around JSON and broken
+  // characters may have been dropped.
+  bool is_well_formed() const {
+    return is_well_formed_ && (!has_calls_block_ || repairing_calls_.is_well_formed());
+  }
+
   // Tokens read so far, up to and including the one that completed a stop string or the calls.
   int32_t n_tokens() const { return ended_ == Ended::kNot ? n_pushed_ : n_tokens_at_end_; }
   // After End: tokens that made no whole character and were dropped.
@@ -125,6 +132,9 @@ class OutputLexer {
   State state_;
   bool at_start_;  // of its part: line feeds are dropped while nothing else came
   bool has_reasoning_ = false;
+  bool has_content_ = false;
+  bool has_calls_block_ = false;
+  bool is_well_formed_;  // what was read, the inside of calls apart
   Ended ended_ = Ended::kNot;
   std::string stop_string_;
 

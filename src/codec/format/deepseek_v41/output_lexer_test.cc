@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "codec/format/deepseek_v41/lexer_run_test_impl.h"
+#include "codec/format/deepseek_v41/tool_text.h"
 
 namespace sluice::codec::deepseek_v41 {
 namespace {
@@ -271,6 +272,71 @@ const std::vector<std::string> kPieces = {"a",
                                           "</｜DSML｜ parameter>",
                                           "</｜DSML｜ invoke>",
                                           "<｜end▁of▁sentence｜>"};
+
+std::string TextOf(const std::vector<LexedCall>& lexed) {
+  std::vector<ToolCall> calls;
+  for (const LexedCall& call : lexed) {
+    calls.push_back({.id = {}, .name = call.name, .arguments = call.arguments});
+  }
+  Prompt prompt;
+  if (!calls.empty()) AddCalls(calls, prompt);
+  return prompt.text;
+}
+
+TEST(OutputLexer, KnowsWhatTheFormatWouldHaveWritten) {
+  const std::string call = "\n\n" + Call(Parameter("a", "true", "x"));
+  const std::string two =
+      Parameter("a", "true", "</p> \"\n") + "\n" + Parameter("b c\"", "false", "[1,2]");
+  for (const std::string& text :
+       {std::string("t</think>"), "t\n</think>\n\nhi\n" + std::string("<b>"), "</think>hi" + call,
+        "</think>" + call, "</think>\n\n" + Call(two), "</think>\n\n" + Call(""),
+        "</think>\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f\">\n\n</｜DSML｜ invoke>\n"
+        "<｜DSML｜ invoke name=\"g\">\n" +
+            two + "\n</｜DSML｜ invoke>\n</｜DSML｜ calls>more",
+        std::string("</think>[<｜box｜>]<｜end▁of▁sentence｜><｜User｜>")}) {
+    EXPECT_TRUE(Lex(Thinking(), text).is_well_formed) << text;
+  }
+  EXPECT_TRUE(Lex(Plain(), "hi" + call).is_well_formed);
+}
+
+TEST(OutputLexer, KnowsWhatItHadToRepair) {
+  const std::string good = "</think>\n\n" + Call(Parameter("a", "false", "1"));
+  ASSERT_TRUE(Lex(Thinking(), good).is_well_formed);
+  // Each place in turn, with a character less and with one more: well formed is what the renderer
+  // writes of the same calls, but for spaces inside a value.
+  for (size_t at = good.find("calls"); at < good.size(); ++at) {
+    const std::string less = good.substr(0, at) + good.substr(at + 1);
+    const std::string more = good.substr(0, at) + " " + good.substr(at);
+    for (const std::string& text : {less, more}) {
+      const Lexed lexed = Lex(Thinking(), text);
+      const bool is_spaced = text.find("> 1<") != text.npos || text.find(">1 <") != text.npos;
+      EXPECT_EQ(lexed.is_well_formed, is_spaced || TextOf(lexed.calls) == text.substr(8)) << text;
+    }
+  }
+  for (const char* text :
+       {"thought that does not end", "a</think>b</think>c", "a</think><｜User｜>b",
+        "a<think>b</think>", "a</think>b｜DSML｜c", "a</think>b<｜DSML｜ nothing",
+        "a</think>b<｜DSML｜ ca", "a</think>\n\n<｜DSML｜ calls>\n\n</｜DSML｜ calls>"}) {
+    EXPECT_FALSE(Lex(Thinking(), text).is_well_formed) << text;
+  }
+  EXPECT_FALSE(Lex(Thinking(), "a\n\n" + good.substr(8)).is_well_formed) << "out of reasoning";
+  EXPECT_FALSE(Lex(Plain(), good).is_well_formed) << "a second end of thinking";
+  AnswerSpec spec = Thinking();
+  spec.parses_calls = false;
+  EXPECT_FALSE(Lex(spec, good).is_well_formed) << "not offered, so not shown";
+  spec = Plain();
+  spec.starts_in_calls = true;
+  const std::string behind_opening = good.substr(good.find("<｜DSML｜ invoke"));
+  EXPECT_TRUE(Lex(spec, behind_opening).is_well_formed);
+  EXPECT_FALSE(Lex(spec, "so: " + behind_opening).is_well_formed);
+  EXPECT_FALSE(Lex(spec, "no").is_well_formed);
+  EXPECT_FALSE(Lex(spec, good.substr(8)).is_well_formed) << "opened twice";
+  EXPECT_FALSE(Lex(Plain(), behind_opening).is_well_formed) << "not opened";
+  std::vector<TokenId> tokens = TokensOf("a");
+  EXPECT_TRUE(Lex(Plain(), tokens, {}).is_well_formed);
+  tokens.push_back(TokenId(SampleFormat().n_tokens()));
+  EXPECT_FALSE(Lex(Plain(), tokens, {}).is_well_formed) << "no token";
+}
 
 // Texts of the pieces that matter, in random order: any cut gives the same output.
 TEST(OutputLexer, C01OutputDoesNotDependOnHowItIsCut) {

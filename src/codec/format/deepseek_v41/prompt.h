@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,9 +24,20 @@ struct Prompt {
     Control control;
   };
 
+  // A whole turn of the assistant.
+  struct Turn {
+    size_t begin;  // index of the first mark behind its `<｜Assistant｜>`
+    size_t end;    // index behind its last mark, the end of sentence
+    const Message* message;
+  };
+
   std::string text;
   std::vector<Mark> marks;           // by begin
-  std::vector<const Image*> images;  // one per mark of kImage; they belong to the conversation
+  std::vector<const Image*> images;  // one per mark of kImage
+  std::vector<Turn> turns;           // by begin; as images, their messages are the conversation's
+  // Index of the first mark behind the `<｜Assistant｜>` that is the answer's, if the next prompt
+  // of the conversation would show the answer as it was sampled.
+  std::optional<size_t> answer;
 
   void Add(std::string_view plain) { text += plain; }
   void Add(Control control) {
@@ -34,7 +47,20 @@ struct Prompt {
   }
 };
 
+struct EncodedPrompt {
+  std::vector<TokenId> ids;
+  std::vector<int32_t> images;  // position of each of the prompt's images
+  TurnStart answer;             // without a memory if the answer is not to be kept
+};
+
 // The ids: each mark is its token, each span between two marks is encoded without control tokens.
-std::vector<TokenId> Encode(const Prompt& prompt, const Format& format);
+// With a memory the turns that `key` finds there are the ids that were sampled.
+//
+// The prefix of a turn's place is chained from turn to turn, so that all of them cost one pass:
+//   H(k) = SHA-256(H(k-1), SHA-256 of the source of each image since, the ids since)
+EncodedPrompt Encode(const Prompt& prompt,
+                     const Format& format,
+                     TurnMemory* memory = nullptr,
+                     KeyId key = KeyId());
 
 }  // namespace sluice::codec::deepseek_v41

@@ -135,6 +135,7 @@ class Renderer {
 
   void AddAssistant(const Message& message, size_t i) {
     prompt_.Add(Control::kAssistant);
+    const size_t begin = prompt_.marks.size();
     const bool shows = conversation_.thinking && i > 0 && (!drops_reasoning_ || message.is_prefix);
     if (shows) {
       prompt_.Add(Control::kThink);
@@ -146,7 +147,9 @@ class Renderer {
     prompt_.Add(Control::kEndThink);
     AddGrounded(message.text);
     if (!message.calls.empty()) AddCalls(message.calls, prompt_);
-    if (!message.is_prefix) prompt_.Add(Control::kEnd);
+    if (message.is_prefix) return;
+    prompt_.Add(Control::kEnd);
+    prompt_.turns.push_back({.begin = begin, .end = prompt_.marks.size(), .message = &message});
   }
 
   // The model's own text, in which the grounding tokens it wrote are tokens again.
@@ -180,6 +183,8 @@ class Renderer {
     const Message* last = conversation_.messages.empty() ? nullptr : &conversation_.messages.back();
     if (last != nullptr && last->role == Role::kAssistant && last->is_prefix) return;
     prompt_.Add(Control::kAssistant);
+    // Reasoning that will not be shown again changes what stands behind it.
+    if (!conversation_.thinking || !drops_reasoning_) prompt_.answer = prompt_.marks.size();
     AddThinkingMark();
     if (OpensCalls(conversation_)) AddCallsOpening(prompt_);
   }
@@ -224,20 +229,6 @@ bool OpensCalls(const Conversation& conversation) {
 Prompt Render(const Conversation& conversation, const Profile& profile) {
   if (conversation.raw) return RenderRaw(*conversation.raw);
   return Renderer(conversation, profile).Take();
-}
-
-std::vector<TokenId> Encode(const Prompt& prompt, const Format& format) {
-  std::vector<TokenId> ids;
-  ids.reserve(prompt.text.size() / 3 + prompt.marks.size());
-  const std::string_view text = prompt.text;
-  size_t at = 0;
-  for (const Prompt::Mark& mark : prompt.marks) {
-    if (mark.begin > at) format.bpe().Encode(text.substr(at, mark.begin - at), ids);
-    ids.push_back(format.control(mark.control));
-    at = mark.end;
-  }
-  if (at < text.size()) format.bpe().Encode(text.substr(at), ids);
-  return ids;
 }
 
 }  // namespace sluice::codec::deepseek_v41

@@ -67,7 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   const Prompt prompt = Render(conversation, {});
   const auto& format = sluice::codec::SampleFormat();
-  const std::vector<sluice::TokenId> ids = Encode(prompt, format);
+  const std::vector<sluice::TokenId> ids = Encode(prompt, format).ids;
   std::string text;
   size_t n_controls = 0;
   for (const sluice::TokenId id : ids) {

@@ -27,7 +27,7 @@ std::string TextOf(const Conversation& conversation) {
 }
 
 std::vector<TokenId> IdsOf(const Conversation& conversation) {
-  return Encode(Render(conversation, Profile()), SampleFormat());
+  return Encode(Render(conversation, Profile()), SampleFormat()).ids;
 }
 
 size_t Count(std::string_view text, std::string_view wanted) {

@@ -1,5 +1,7 @@
 #include "codec/format/deepseek_v41/repairing_calls.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -20,6 +22,8 @@ std::string_view Trim(std::string_view text) {
 
 bool IsJson(std::string_view text) { return static_cast<bool>(Json::Parse(text)); }
 
+const std::string_view kDsml = SpellingOf(Control::kDsml);
+
 // Behind the token: the names that begin a tag of ours, and then a space or the tag's end.
 constexpr std::string_view kInvoke = "invoke";
 constexpr std::string_view kParameter = "parameter";
@@ -30,10 +34,27 @@ constexpr size_t kMaxTagNameBytes = 32;
 
 void RepairingCalls::Begin(bool at_invoke, bool without_thought) {
   without_thought_ = without_thought;
-  if (at_invoke) OpenTag(State::kInvokeTag);
+  if (!at_invoke) {
+    expected_ = ">\n";
+    return;
+  }
+  markup_ = fmt::format("<{} invoke", kDsml);
+  OpenTag(State::kInvokeTag);
+}
+
+void RepairingCalls::ReadMarkup(std::string_view text) {
+  if (is_well_formed_) markup_ += text;
+  if (markup_.size() > kMaxWaitingBytes) is_well_formed_ = false;
+}
+
+void RepairingCalls::CompareMarkup() {
+  if (markup_ != expected_) is_well_formed_ = false;
+  markup_.clear();
+  expected_.clear();
 }
 
 void RepairingCalls::Take(std::string_view c) {
+  if (state_ != State::kValue) ReadMarkup(c);
   switch (state_) {
     case State::kInvokeTag:
       if (attributes_.Take(c)) EndInvokeTag();
@@ -83,7 +104,11 @@ void RepairingCalls::TakeTagName(std::string_view c) {
   tag_name_ += c;
   if (tag_ == Tag::kClosing) {
     if (state_ != State::kBetween) return;
-    if (std::ranges::find(kClosings, tag_name_) != std::end(kClosings)) state_ = State::kClosed;
+    if (std::ranges::find(kClosings, tag_name_) != std::end(kClosings)) {
+      state_ = State::kClosed;
+      expected_ += fmt::format("\n</{} calls>", kDsml);
+      CompareMarkup();
+    }
     if (tag_name_.size() > kMaxTagNameBytes) tag_ = Tag::kNone;
     return;
   }
@@ -110,6 +135,7 @@ void RepairingCalls::TakeTagName(std::string_view c) {
 }
 
 void RepairingCalls::TakeMarkup() {
+  if (state_ != State::kValue) ReadMarkup(kDsml);
   switch (state_) {
     case State::kInvokeTag:  // a tag that was never ended
       EndInvokeTag();
@@ -134,8 +160,9 @@ void RepairingCalls::TakeMarkup() {
         held_ = {};
         return EndValue();
       }
+      is_well_formed_ = false;
       FlushHeld();
-      return TakeInValue(SpellingOf(Control::kDsml));
+      return TakeInValue(kDsml);
     case State::kClosed:
       return;
   }
@@ -154,6 +181,10 @@ void RepairingCalls::EndInvokeTag() {
   call_ = attributes_.name().value;
   body_.clear();
   n_parameters_ = 0;
+  if (events_.n_calls() > 0) expected_ += '\n';
+  expected_ += fmt::format("<{} invoke name=\"{}\">", kDsml, call_);
+  CompareMarkup();
+  expected_ = "\n";
   events_.BeginCall(call_, without_thought_);
 }
 
@@ -163,12 +194,17 @@ void RepairingCalls::EndParameterTag() {
   waiting_.clear();
   if (!attributes_.name().is_there) {
     type_ = Type::kSkipped;
+    is_well_formed_ = false;
     return;
   }
+  if (n_parameters_ > 0) expected_ += '\n';
   WriteKey(true);
   Write(": ");
   const std::string_view type = attributes_.string().value;
   type_ = type == "true" ? Type::kString : type == "false" ? Type::kJson : Type::kUnknown;
+  expected_ += fmt::format("<{} parameter name=\"{}\" string=\"{}\">", kDsml, key_,
+                           type_ == Type::kString ? "true" : "false");
+  CompareMarkup();
   if (type_ == Type::kString) Write("\"");
 }
 
@@ -209,9 +245,13 @@ void RepairingCalls::FlushHeld() {
 
 void RepairingCalls::EndValue() {
   state_ = State::kBody;
+  markup_ = fmt::format("</{}", kDsml);
+  expected_ = fmt::format("</{} parameter>", kDsml);
   if (type_ == Type::kString) return Write("\"");
+  if (type_ == Type::kRaw) is_well_formed_ = false;  // nobody has looked whether it is JSON
   if (type_ == Type::kSkipped || type_ == Type::kRaw) return;
   const bool is_text = (type_ == Type::kUnknown && IsStringBySchema()) || !IsJson(waiting_);
+  if (is_text) is_well_formed_ = false;
   is_text ? WriteString(waiting_) : Write(waiting_);
 }
 
@@ -237,6 +277,7 @@ void RepairingCalls::EndCall() {
     const std::string_view body = Trim(body_);
     Write(body.starts_with('{') && IsJson(body) ? body : "{}");
   }
+  expected_ += fmt::format("\n</{} invoke>", kDsml);
   events_.EndCall();
   state_ = State::kBetween;
 }

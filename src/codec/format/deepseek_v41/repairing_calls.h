@@ -5,6 +5,8 @@
 // 1. The joined output does not depend on how the text is cut.
 // 2. Values that must be read as a whole to know what they are wait, up to kMaxWaitingBytes; all
 //    others go out as they come.
+// 3. It knows whether it repaired anything: it writes down the markup that the format would have
+//    written, and compares.
 // Owned by its lexer.
 
 #pragma once
@@ -42,6 +44,10 @@ class RepairingCalls {
   void End(bool at_limit);
   // After End: a call was cut off.
   bool is_cut() const { return is_cut_; }
+  // Once closed: the block is written as the format writes one, and nothing was repaired.
+  bool is_well_formed() const {
+    return state_ == State::kClosed && is_well_formed_ && events_.n_calls() > 0;
+  }
 
  private:
   static constexpr size_t kMaxWaitingBytes = 65'536;
@@ -57,6 +63,8 @@ class RepairingCalls {
   // What an open value is written as.
   enum class Type : uint8_t { kString, kJson, kUnknown, kRaw, kSkipped };
 
+  void ReadMarkup(std::string_view text);
+  void CompareMarkup();
   void TakeOutsideTag(std::string_view character);
   void TakeTagName(std::string_view character);
   void OpenTag(State tag);
@@ -76,6 +84,11 @@ class RepairingCalls {
   State state_ = State::kBetween;
   bool without_thought_ = false;
   bool is_cut_ = false;
+
+  // Since the last value, the last opening tag or the beginning of the block.
+  bool is_well_formed_ = true;
+  std::string markup_;    // as it was read
+  std::string expected_;  // as the format writes it
 
   // Between tags: what stands before the markup's token, then what follows it.
   std::string_view held_;  // `<` or `</` at the end of the text

@@ -1,0 +1,107 @@
+#include "codec/format/deepseek_v41/prompt.h"
+
+#include <span>
+#include <string_view>
+
+#include "base/metrics.h"
+#include "base/sha256.h"
+#include "codec/turn_memory.h"
+
+namespace sluice::codec::deepseek_v41 {
+namespace {
+
+// Walks over the marks of a prompt, once.
+class PromptEncoder {
+ public:
+  PromptEncoder(const Prompt& prompt, const Format& format) : prompt_(prompt), format_(format) {
+    encoded_.ids.reserve(prompt.text.size() / 3 + prompt.marks.size());
+  }
+
+  // All up to the mark of this index.
+  void AddUpTo(size_t mark_idx) {
+    for (; mark_idx_ < mark_idx; ++mark_idx_) {
+      const Prompt::Mark& mark = prompt_.marks[mark_idx_];
+      AddText(mark.begin);
+      if (mark.control == Control::kImage) {
+        encoded_.images.push_back(static_cast<int32_t>(encoded_.ids.size()));
+      }
+      encoded_.ids.push_back(format_.control(mark.control));
+      text_at_ = mark.end;
+    }
+  }
+
+  // These ids stand for all up to the mark of this index.
+  void Splice(std::span<const TokenId> ids, size_t mark_idx) {
+    encoded_.ids.insert(encoded_.ids.end(), ids.begin(), ids.end());
+    text_at_ = prompt_.marks[mark_idx - 1].end;
+    mark_idx_ = mark_idx;
+  }
+
+  // The digest of all so far.
+  const Digest& Chain() {
+    chained_.assign(prefix_.begin(), prefix_.end());
+    for (; n_chained_images_ < encoded_.images.size(); ++n_chained_images_) {
+      const std::string_view source = prompt_.images[n_chained_images_]->source;
+      const Digest digest = Sha256(std::as_bytes(std::span(source)));
+      chained_.insert(chained_.end(), digest.begin(), digest.end());
+    }
+    const auto ids = std::as_bytes(std::span(encoded_.ids).subspan(n_chained_ids_));
+    chained_.insert(chained_.end(), ids.begin(), ids.end());
+    n_chained_ids_ = encoded_.ids.size();
+    return prefix_ = Sha256(chained_);
+  }
+
+  size_t n_ids() const { return encoded_.ids.size(); }
+
+  EncodedPrompt Take() {
+    AddUpTo(prompt_.marks.size());
+    AddText(prompt_.text.size());
+    return std::move(encoded_);
+  }
+
+ private:
+  void AddText(size_t end) {
+    if (end > text_at_) {
+      format_.bpe().Encode(std::string_view(prompt_.text).substr(text_at_, end - text_at_),
+                           encoded_.ids);
+    }
+  }
+
+  const Prompt& prompt_;
+  const Format& format_;
+  size_t mark_idx_ = 0;
+  size_t text_at_ = 0;  // what stands before it is encoded
+  EncodedPrompt encoded_;
+
+  Digest prefix_ = {};
+  size_t n_chained_ids_ = 0;
+  size_t n_chained_images_ = 0;
+  std::vector<std::byte> chained_;  // scratch
+};
+
+}  // namespace
+
+EncodedPrompt Encode(const Prompt& prompt, const Format& format, TurnMemory* memory, KeyId key) {
+  PromptEncoder encoder(prompt, format);
+  if (memory == nullptr) return encoder.Take();
+  for (const Prompt::Turn& turn : prompt.turns) {
+    encoder.AddUpTo(turn.begin);
+    const TurnPlace place = {.key = key, .prefix = encoder.Chain()};
+    // Sampled behind another mark it would be another turn.
+    const TokenId first = format.control(prompt.marks[turn.begin].control);
+    const auto ids = memory->Find(place, *turn.message, first);
+    if (ids) encoder.Splice(*ids, turn.end);
+    metrics::Add(metrics::kHistoryTurns,
+                 ids ? metrics::HistoryTurn::kSampled : metrics::HistoryTurn::kRendered);
+  }
+  if (!prompt.answer) return encoder.Take();
+  encoder.AddUpTo(*prompt.answer);
+  TurnStart start = {.memory = memory, .place = {.key = key, .prefix = encoder.Chain()}};
+  const auto n_before = static_cast<ptrdiff_t>(encoder.n_ids());
+  EncodedPrompt encoded = encoder.Take();
+  start.opening.assign(encoded.ids.begin() + n_before, encoded.ids.end());
+  encoded.answer = std::move(start);
+  return encoded;
+}
+
+}  // namespace sluice::codec::deepseek_v41
