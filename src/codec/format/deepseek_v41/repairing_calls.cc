@@ -211,7 +211,8 @@ void RepairingCalls::EndValue() {
   state_ = State::kBody;
   if (type_ == Type::kString) return Write("\"");
   if (type_ == Type::kSkipped || type_ == Type::kRaw) return;
-  const bool is_text = (type_ == Type::kUnknown && IsStringBySchema()) || !IsJson(waiting_);
+  const bool is_broken = !IsJson(waiting_) && !(type_ == Type::kJson && keeps_broken_values_);
+  const bool is_text = is_broken || (type_ == Type::kUnknown && IsStringBySchema());
   is_text ? WriteString(waiting_) : Write(waiting_);
 }
 
