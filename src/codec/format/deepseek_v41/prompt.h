@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@ struct Prompt {
   std::string text;
   std::vector<Mark> marks;           // by begin
   std::vector<const Image*> images;  // one per mark of kImage; they belong to the conversation
+  int32_t n_missing_reasoning = 0;   // assistant turns that show reasoning and came without any
 
   void Add(std::string_view plain) { text += plain; }
   void Add(Control control) {

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "codec/call_id.h"
 #include "codec/format/deepseek_v41/fixed_texts.h"
 #include "codec/format/deepseek_v41/json_text.h"
 #include "codec/format/deepseek_v41/tool_text.h"
@@ -139,6 +140,7 @@ class Renderer {
     if (shows) {
       prompt_.Add(Control::kThink);
       if (message.reasoning) AddGrounded(*message.reasoning);
+      if (!message.reasoning && !HasEmptyThinkingMark(message.calls)) ++prompt_.n_missing_reasoning;
     }
     const bool is_open =
         shows && message.is_prefix && message.text.empty() && message.calls.empty();
