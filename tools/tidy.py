@@ -421,10 +421,43 @@ def check_links(tree):
                     yield Finding(path, n, "link", f"no file {target}")
 
 
+def existing_tests(tree):
+    """Names of unit tests (Suite.Name), of pytest's and of cases."""
+    names = set()
+    for path, text in tree.texts.items():
+        if path.endswith("_test.cc"):
+            names |= {f"{m[1]}.{m[2]}" for m in re.finditer(r"^TEST\w*\((\w+),\s*(\w+)\)", text, re.M)}
+        elif path.startswith("tests/") and path.endswith(".py"):
+            names |= set(re.findall(r"^def (test_\w+)\(", text, re.M))
+        elif path.endswith(".case"):
+            names |= set(re.findall(r"^case +(\S+)", text, re.M))
+    return names
+
+
+def check_named_tests(tree):
+    """tests/named-cases.md against the tests that exist."""
+    name = "tests/named-cases.md"
+    rows = re.findall(r"^\| ([CS]\d+) \|.*\| (.+) \|$", tree.doc(name), re.M)
+    existing = existing_tests(tree)
+    for wanted in sorted(set(NAMED_CASES) - {case for case, _ in rows}):
+        yield Finding(name, 1, "named-case", f"{wanted} has no row")
+    for case, cell in rows:
+        line = tree.line_of(name, f"| {case} |")
+        tests = re.findall(r"`([^`]+)`", cell)
+        if not tests:
+            yield Finding(name, line, "named-case", f"{case} has no test")
+        for test in tests:
+            if test not in existing:
+                yield Finding(name, line, "named-case", f"no test {test}")
+            if not re.search(rf"(?<![a-zA-Z0-9]){case}(?!\d)|[A-Z]\d\d{case}(?!\d)", test, re.I):
+                yield Finding(name, line, "named-case", f"{test} does not carry {case} in its name")
+
+
 CHECKS = [
     check_matrix_goes_down, check_includes, check_states, check_hops, check_confined_includes, check_confined_code,
     check_beast_units, check_sizes, check_columns, check_functions, check_headers, check_public_headers, check_conditions,
     check_file_names, check_words, check_comments, check_leaks, check_targets, check_readmes, check_metrics, check_links,
+    check_named_tests,
 ]
 
 

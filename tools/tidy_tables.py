@@ -115,3 +115,6 @@ TEXT_SUFFIXES = {
     ".h", ".cc", ".cu", ".def", ".inc", ".md", ".txt", ".cmake", ".json", ".jsonl", ".py", ".toml", ".case", ".ini", ".csv", "",
 }
 SKIPPED_FOLDERS = {"build", ".venv", ".git", "__pycache__", ".pytest_cache"}
+
+# Each has a row in tests/named-cases.md: open cases that need no model, and security rows of the codec.
+NAMED_CASES = [f"C{n:02}" for n in range(1, 32)] + ["S9", "S10", "S13", "S19"]

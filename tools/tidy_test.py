@@ -6,6 +6,10 @@ import unittest
 from pathlib import Path
 
 import tidy
+from tidy_tables import NAMED_CASES
+
+C01, REST = "| C01 | x | `A.C01Works`, `test_c01_works` |\n", [case for case in NAMED_CASES if case != "C01"]
+ROWS = C01 + "".join(f"| {case} | x | `chat_{case}_works` |\n" for case in REST)
 
 GOOD = {
     "ARCHITECTURE.md": """# Map
@@ -48,6 +52,10 @@ app     : *
     "src/serve/connection.cc": '// hop 1 of 10: after nothing, before Decode.\n#include "env/env.h"\n#include <boost/beast/http.hpp>\n'
     "void F() {\n  // A reason in words; with a semicolon.\n  const char* text = \"new FIXME // time(0)\";\n}\n"
     "//   a.Example();\n",
+    "src/base/a_test.cc": "TEST(A, C01Works) { Go(); }\n",
+    "tests/named-cases.md": ROWS,
+    "tests/e2e/test_a.py": "def test_c01_works():\n    pass\n",
+    "tests/api/a.case": "".join(f"case chat_{case}_works\n" for case in REST),
     "src/app/README.md": "app\n",
     "src/app/main.cc": '#include "serve/connection.h"\nint main() { getenv("X"); }\n'.replace(
         '#include "serve/connection.h"\n', ""
@@ -134,6 +142,15 @@ BAD = {
         {"src/CMakeLists.txt": "sluice_module(base)\n"}, {"tests/e2e/http_tests.py": "\n"},
     ],
     "readme": [{"src/base/README.md": None}, {"src/base/README.md": "line\n" * 61}],
+    "named-case": [
+        {"tests/named-cases.md": (C01, "")},
+        {"tests/named-cases.md": (C01, "| C01 | x | none |\n")},
+        {"tests/named-cases.md": (C01, C01.replace("C01Works", "C01Fails"))},
+        {"tests/named-cases.md": (C01, C01.replace("`A.C01Works`", "`chat_C02_works`"))},
+        {"tests/e2e/test_a.py": ("test_c01_works", "test_c01_is_gone")},
+        {"src/base/a_test.cc": ("C01Works", "C01IsGone")},
+        {"tests/api/a.case": ("case chat_S13_works", "case chat_S13_is_gone")},
+    ],
     "metrics": [
         {"docs/operations.md": "nothing\n"},
         {"docs/operations.md": "| `sluice_steps_total` | |\n| `sluice_gone_total` | |\n"},

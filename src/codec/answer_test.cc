@@ -110,7 +110,8 @@ TEST(Answer, AnswersWholeWithTheSameNumbers) {
             R"("prompt_cache_miss_tokens":6}})");
 }
 
-TEST(Answer, SendsUsageInAChunkOfItsOwnWhenAsked) {
+TEST(Answer, C27TheUsageChunkIsOfItsOwnAndHasNoChoices) {
+  // mlx-dspark#37: "usage chunk with a non-empty `choices`".
   AnswerSpec spec = Spec();
   spec.include_usage = true;
   Answer answer = Make(spec);
@@ -129,7 +130,7 @@ TEST(Answer, SendsUsageInAChunkOfItsOwnWhenAsked) {
   EXPECT_EQ(frames[4], "data: [DONE]");
 }
 
-TEST(Answer, EachOfSeveralChoicesFinishesExactlyOnce) {
+TEST(Answer, C08EachOfSeveralChoicesFinishesExactlyOnce) {
   // sglang#8417: "two finish chunks for one choice, none for the other".
   AnswerSpec spec = Spec();
   spec.n_choices = 3;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
+
 #include "base/rng.h"
 
 namespace sluice::codec {
@@ -42,6 +44,11 @@ std::string MakeCallId(const CallIdParams& params) {
 bool HasEmptyThinkingMark(std::string_view call_id) {
   return (call_id.size() >= 11 && call_id.substr(8, 3) == "ET_") ||
          (call_id.size() >= 8 && call_id.substr(6, 2) == "ET");
+}
+
+bool HasEmptyThinkingMark(std::span<const ToolCall> calls) {
+  return std::ranges::any_of(calls,
+                             [](const ToolCall& call) { return HasEmptyThinkingMark(call.id); });
 }
 
 }  // namespace sluice::codec

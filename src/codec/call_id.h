@@ -5,8 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+
+#include "codec/conversation.h"
 
 namespace sluice::codec {
 
@@ -20,5 +23,7 @@ std::string MakeCallId(const CallIdParams& params);
 
 // Also of an id whose underscores a client removed.
 bool HasEmptyThinkingMark(std::string_view call_id);
+// Of any of the calls of a turn.
+bool HasEmptyThinkingMark(std::span<const ToolCall> calls);
 
 }  // namespace sluice::codec

@@ -138,12 +138,13 @@ struct AnswerSpec {
   int32_t n_prompt = 0;        // tokens of the prompt; the usage until the service has told its own
   bool logprobs = false;
   int32_t n_top_logprobs = 0;
-  std::vector<std::string> stops;  // <= 16, none empty; apply to visible content only
-  std::vector<Tool> tools;         // the model may call, deferred ones included
-  bool parses_calls = false;       // markup of calls is read as calls; else it is removed
-  bool starts_in_calls = false;    // a forced choice: the prompt has opened the calls block
-  bool is_json = false;            // json_object: fences and text around the JSON are filler
-  std::string echo;                // the dialect's own: what its answer repeats of the request
+  std::vector<std::string> stops;    // <= 16, none empty; apply to visible content only
+  std::vector<Tool> tools;           // the model may call, deferred ones included
+  bool parses_calls = false;         // markup of calls is read as calls; else it is removed
+  bool starts_in_calls = false;      // a forced choice: the prompt has opened the calls block
+  bool keeps_broken_values = false;  // an argument that is no JSON though it says so is passed on
+  bool is_json = false;              // json_object: fences and text around the JSON are filler
+  std::string echo;                  // the dialect's own: what its answer repeats of the request
   Profile profile;
   KeepParams keep;
   TurnStart turn;

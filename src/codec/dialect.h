@@ -69,6 +69,9 @@ struct Prepared {
   std::optional<int32_t> thinking_budget;   // tokens, after which the end of thinking is forced
   wire::GenerateRequest generate;           // id, tenant and deadline are left to the caller
   std::vector<std::string> ignored_fields;  // for a header: unknown, or not enforced by this build
+  // For a header: assistant turns that came back without the reasoning they had. The prompt has
+  // none for them, so it is not the one that the model's own turns left in the cache.
+  int32_t n_missing_reasoning = 0;
 };
 
 enum class Api : uint8_t { kChat, kMessages, kCompletions, kResponses };

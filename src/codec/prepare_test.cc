@@ -47,7 +47,7 @@ TEST(Prepare, ThePromptIsTheRenderedConversation) {
   EXPECT_EQ(prepared->generate.script, nullptr);
 }
 
-TEST(Prepare, AContextThatIsTooSmallIsNamedWithItsThreeNumbers) {
+TEST(Prepare, C28AContextThatIsTooSmallIsNamedWithItsThreeNumbers) {
   // vllm#33418: "the message names the wrong cause".
   ModelCard card{.name = "deepseek-flash", .n_context = 24};  // the prompt has 17 tokens
   const PrepareContext context{.model = card, .format = SampleFormat()};
@@ -68,7 +68,7 @@ TEST(Prepare, AContextThatIsTooSmallIsNamedWithItsThreeNumbers) {
             std::string_view::npos);
 }
 
-TEST(Prepare, TheDefaultLimitFitsIntoTheContextThatIsLeft) {
+TEST(Prepare, C28TheDefaultLimitFitsIntoTheContextThatIsLeft) {
   ModelCard card{.name = "deepseek-flash", .n_context = 17};
   const PrepareContext context{.model = card, .format = SampleFormat()};
   EXPECT_EQ(Prepare(Chat(), PlainBody(""), context)->generate.n_max, 1);

@@ -272,6 +272,10 @@ Headers Generation::AnswerHeaders() const {
     headers.emplace_back("x-sluice-ignored-fields",
                          fmt::format("{}", fmt::join(prepared_->ignored_fields, ", ")));
   }
+  if (prepared_ && prepared_->n_missing_reasoning > 0) {
+    headers.emplace_back("x-sluice-missing-reasoning",
+                         fmt::format("{}", prepared_->n_missing_reasoning));
+  }
   return headers;
 }
 

@@ -18,10 +18,15 @@ def line(mark, out=None, **more):
 
 BREST, BRUGES = invoke("tide", "harbour", "Brest"), invoke("tide", "harbour", "Bruges")
 
+# Of the server that plays it.
+RIGHT_KEY = "right-key-3141"
+OPTIONS = ["--api-key", RIGHT_KEY, "--max-body", "64KiB", "--request-timeout", "1500ms"]
+
 SCRIPT = [
     line("[[text]]", "I think.</think>Hello, world."),
     line("[[call]]", "Look it up.</think>One moment." + calls(BREST)),
     line("[[parallel]]", "Two of them.</think>" + calls(BREST, BRUGES)),
+    line("[[forced]]", "I must.</think>" + calls(BREST)),
     line("4.2 m", "Now I know.</think>It is 4.2 m."),
     line("[[stop]]", "</think>one two END three"),
     line("[[long]]", "</think>" + "word " * 400, pace_ms=20),
@@ -30,4 +35,6 @@ SCRIPT = [
     line("[[internal]]", refuse="internal"),
     line("[[context]]", refuse="context"),
     line("[[fail]]", "</think>some words before it fails", fail_after=4),
+    line("[[hang]]", "</think>some words before it hangs", hang_after=4),
+    line("[[late]]", "</think>some words before it hangs", hang_after=4),
 ]

@@ -6,6 +6,12 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 INSTALLED = HERE.parents[1] / "build" / "agents"
+# What npm would run of the packages' own: it puts the binary of this machine into its place.
+OWN_STEPS = {
+    "@anthropic-ai/claude-code": "install.cjs",
+    "opencode-ai": "postinstall.mjs",
+    "cline": "postinstall.mjs",
+}
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +25,8 @@ def agents():
         shutil.copy(wanted, installed)
         npm = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
         subprocess.run(npm, cwd=INSTALLED, check=True, timeout=900)
-        claude = INSTALLED / "node_modules/@anthropic-ai/claude-code/install.cjs"
-        subprocess.run(["node", claude], check=True, timeout=300)
+        for package, step in OWN_STEPS.items():
+            folder = INSTALLED / "node_modules" / package
+            subprocess.run(["node", step], cwd=folder, check=True, timeout=300)
         done.touch()
     return INSTALLED / "node_modules" / ".bin"

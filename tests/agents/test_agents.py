@@ -49,11 +49,11 @@ class Run:
         self.home.mkdir()
         self.work.mkdir()
 
-    def __call__(self, agent, environment, lines):
+    def __call__(self, agent, environment, lines, options=()):
         script_file = self.folder / "script.jsonl"
         script_file.write_text(lines, encoding="utf-8")
         plan = {
-            "server": [str(binary()), "serve", "--port", "0", "--script", str(script_file), "--trace"],
+            "server": [str(binary()), "serve", "--port", "0", "--script", str(script_file), "--trace", *options],
             "agent": [str(word) for word in agent],
             "folder": str(self.work),
             "environment": {"HOME": str(self.home), "TERM": "dumb", **environment},
@@ -61,7 +61,9 @@ class Run:
         }
         plan_file = self.folder / "plan.json"
         plan_file.write_text(json.dumps(plan), encoding="utf-8")
-        command = ["unshare", "--net", sys.executable, in_namespace.__file__, str(plan_file)]
+        # Of its own processes too: what an agent leaves running ends with it.
+        alone = ["--net", "--pid", "--fork", "--mount-proc", "--kill-child"]
+        command = ["unshare", *alone, sys.executable, in_namespace.__file__, str(plan_file)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S + 60)
         assert done.returncode == 0, done.stderr
         result = json.loads(done.stdout)
@@ -98,21 +100,37 @@ def test_claude_code_edits_a_file_in_twenty_turns_over_messages(agents, run):
     assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS - 2}\n"
 
 
+def codex(agents, run, *settings):
+    """The command of a run without questions, and its environment."""
+    folder = run.home / ".codex"
+    folder.mkdir()
+    (folder / "config.toml").write_text(
+        'model = "deepseek-flash"\nmodel_provider = "sluice"\n[model_providers.sluice]\nname = "sluice"\n'
+        'base_url = "@URL@/v1"\nenv_key = "SLUICE_KEY"\nwire_api = "responses"\n'
+    )
+    agent = [agents / "codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+    for setting in ('base_url="@URL@/v1"', *settings):
+        agent += ["-c", f"model_providers.sluice.{setting}"]
+    return agent, {"SLUICE_KEY": "key"}
+
+
+def test_c25_codex_waits_through_a_silence_inside_an_item(agents, run):
+    """codex#31539: "SSE comments are sent, client still times out". The silences are longer than its idle limit."""
+    slow = {"when": {"tool": "exec_command"}, "out": "Let me think.</think>All done now.", "pace_ms": 2500}
+    agent, environment = codex(agents, run, "stream_idle_timeout_ms=1500", "stream_max_retries=0")
+    lines = json.dumps(slow | {"tokens_per_event": 4}) + "\n"
+    result = run([*agent, "Go."], environment, lines, options=["--heartbeat", "300ms"])
+    assert "All done now." in result["output"]
+    assert "idle timeout" not in result["errors"]
+
+
 def test_codex_edits_a_file_in_twenty_turns_over_responses(agents, run):
     calls = [call("exec_command", cmd="printf 'count: 0\\n' > count.txt")]
     for i in range(N_TURNS - 2):
         calls.append(call("exec_command", cmd=f"sed -i 's/count: {i}$/count: {i + 1}/' count.txt && cat count.txt"))
     calls.append(call("exec_command", cmd="cp count.txt count.txt.copy", yield_time_ms=1000))
-    settings = run.home / ".codex"
-    settings.mkdir()
-    (settings / "config.toml").write_text(
-        'model = "deepseek-flash"\nmodel_provider = "sluice"\n[model_providers.sluice]\nname = "sluice"\n'
-        'base_url = "@URL@/v1"\nenv_key = "SLUICE_KEY"\nwire_api = "responses"\n'
-    )
-    override = 'model_providers.sluice.base_url="@URL@/v1"'
-    agent = [agents / "codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
-    environment = {"SLUICE_KEY": "key"}
-    result = run([*agent, "-c", override, "Count."], environment, script("exec_command", calls))
+    agent, environment = codex(agents, run)
+    result = run([*agent, "Count."], environment, script("exec_command", calls))
     assert "All turns are done." in result["output"]
     assert (run.work / "count.txt").read_text() == f"count: {N_TURNS - 2}\n"
     assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS - 2}\n"
@@ -141,6 +159,46 @@ def test_pi_edits_a_file_in_twenty_turns_over_each_api(agents, run, api):
     write = f"cat > {settings}/models.json <<'END'\n{text}\nEND\n"
     start = f'exec {agents / "pi"} --provider sluice --model deepseek-flash -p "Count to eighteen."'
     result = run(["sh", "-c", write + start], {}, script("write", calls))
+    assert "All turns are done." in result["output"]
+    assert (run.work / "count.txt").read_text() == f"count: {N_TURNS - 2}\n"
+    assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS - 2}\n"
+
+
+def test_opencode_edits_a_file_in_twenty_turns_over_chat(agents, run):
+    path = str(run.work / "count.txt")
+    calls = [call("write", filePath=path, content="count: 0\n")]
+    for i in range(N_TURNS - 2):
+        calls.append(call("edit", filePath=path, oldString=f"count: {i}", newString=f"count: {i + 1}"))
+    calls.append(call("bash", command=f"cp {path} {path}.copy", description="Copy the file"))
+    settings = {
+        "model": "sluice/deepseek-flash",
+        "provider": {
+            "sluice": {
+                "npm": "@ai-sdk/openai-compatible",
+                "options": {"baseURL": "{env:SLUICE_URL}", "apiKey": "{env:SLUICE_API_KEY}"},
+                "models": {"deepseek-flash": {"interleaved": {"field": "reasoning_content"}}},
+            }
+        },
+    }
+    (run.work / "opencode.json").write_text(json.dumps(settings))
+    environment = {"SLUICE_URL": "@URL@/v1", "SLUICE_API_KEY": "key"}
+    agent = [agents / "opencode", "run", "--auto", "Count to eighteen in count.txt."]
+    result = run(agent, environment, script("write", calls))
+    assert "All turns are done." in result["output"]
+    assert (run.work / "count.txt").read_text() == f"count: {N_TURNS - 2}\n"
+    assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS - 2}\n"
+
+
+def test_cline_edits_a_file_in_twenty_turns_over_chat(agents, run):
+    path = str(run.work / "count.txt")
+    calls = [call("editor", path=path, new_text="count: 0\n")]
+    for i in range(N_TURNS - 2):
+        calls.append(call("editor", path=path, old_text=f"count: {i}", new_text=f"count: {i + 1}"))
+    calls.append(call("run_commands", commands=[f"cp {path} {path}.copy"]))
+    cline = agents / "cline"
+    sign_in = f"{cline} auth openai --baseurl @URL@/v1 --apikey key --modelid deepseek-flash"
+    agent = ["sh", "-c", f'{sign_in} && exec {cline} "Count to eighteen in count.txt."']
+    result = run(agent, {}, script("editor", calls))
     assert "All turns are done." in result["output"]
     assert (run.work / "count.txt").read_text() == f"count: {N_TURNS - 2}\n"
     assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS - 2}\n"

@@ -75,7 +75,7 @@ def test_stream_helper_puts_the_same_message_together():
         assert got == wanted
 
 
-def test_usage_is_in_the_first_event():
+def test_c20_usage_is_in_the_first_event():
     """Case C20: the true count of the prompt, repeated at the end."""
     with Server(script=["</think>a"]) as server:
         events = list(ask(client(server), stream=True, system="be brief"))
@@ -86,7 +86,7 @@ def test_usage_is_in_the_first_event():
         assert (start.cache_creation_input_tokens, start.output_tokens) == (0, 0)
 
 
-def test_stop_sequence():
+def test_c21_stop_sequence():
     """Case C21."""
     with Server(script=["</think>a END b", "</think>a"]) as server:
         sdk = client(server)
@@ -95,7 +95,7 @@ def test_stop_sequence():
         assert ask(sdk, stop_sequences=["END"]).stop_reason == "end_turn"
 
 
-def test_thinking_comes_first_in_a_stream():
+def test_c22_thinking_comes_first_in_a_stream():
     """Case C22: the order of blocks and their indexes."""
     with Server(script=["why</think>so"]) as server:
         stream = ask(client(server), stream=True, thinking={"type": "enabled", "budget_tokens": 1024})
@@ -110,7 +110,7 @@ def test_thinking_comes_first_in_a_stream():
         ]
 
 
-def test_thinking_of_history_goes_back_as_it_came():
+def test_c23_thinking_of_history_goes_back_as_it_came():
     """Case C23: our own blocks, and those of others with an empty signature."""
     with Server(script=["t</think>one", "</think>two"]) as server:
         sdk = client(server)
@@ -228,7 +228,7 @@ def test_too_large_body():
         assert caught.value.body["error"]["type"] == "request_too_large"
 
 
-def test_context_overflow_names_the_limit():
+def test_c28_context_overflow_names_the_limit():
     """Case C28."""
     with Server(options=["--context", "100"]) as server:
         with pytest.raises(anthropic.BadRequestError, match="prompt is too long: 198 tokens > 100 maximum"):
@@ -266,7 +266,7 @@ def test_engine_failure(fault):
         metrics.wait_running(server, 0)
 
 
-def test_silence_is_broken_by_pings_behind_message_start():
+def test_c25_silence_is_broken_by_pings_behind_message_start():
     """Case C25: the helper raises at anything in front of message_start."""
     line = {"out": "ab", "first_ms": 600}
     with Server(script=[line], options=["--heartbeat", "100ms"]) as server:

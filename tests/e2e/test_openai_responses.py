@@ -70,7 +70,7 @@ def test_the_stream_helper_puts_the_answer_together():
         assert text == final.output_text == "Hello"
 
 
-def test_an_item_is_the_same_everywhere():
+def test_c18_an_item_is_the_same_everywhere():
     """C18: ids differed between output_item.done and the final response."""
     with Server(script=["so\n</think>Hello"]) as server:
         sdk = client(server)
@@ -309,7 +309,7 @@ def test_no_or_wrong_key():
         assert ask(client(server, key="right-key-3141")).output_text == "a"
 
 
-def test_everything_a_coding_agent_sends_is_accepted():
+def test_c14_everything_a_coding_agent_sends_is_accepted():
     """C14: instructions and developer items between user turns; fields, tools and items of Codex."""
     request = {
         "instructions": "You are a coding agent.",

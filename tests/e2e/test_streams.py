@@ -76,7 +76,7 @@ def impatient(shared_impatient):
         yield running
 
 
-def test_heartbeats_in_a_stream_are_comments(impatient):
+def test_c25_heartbeats_in_a_stream_are_comments(impatient):
     response = once(impatient.port, chat_request("late", stream=True, **OFF))
     answer = sse.read_stream(response.body.decode())
     assert answer.n_comments >= 2
@@ -132,7 +132,7 @@ def test_heartbeat_on_http_1_0(impatient):
     assert json.loads(response.body)["choices"][0]["message"]["content"] == "late"
 
 
-def test_headers_of_a_stream_come_before_its_first_token():
+def test_c25_headers_of_a_stream_come_before_its_first_token():
     script = [{"out": "x", "first_ms": 600_000, "times": "always"}]
     with Server(script=script) as server, Connection(server.port) as c:
         c.send(chat_request(stream=True))
@@ -140,7 +140,7 @@ def test_headers_of_a_stream_come_before_its_first_token():
         assert head.status == 200 and head.header("content-type").startswith("text/event-stream")
 
 
-def test_disconnect_while_waiting_for_the_first_token():
+def test_c26_disconnect_while_waiting_for_the_first_token():
     script = [{"out": "x", "first_ms": 600_000, "times": "always"}]
     with Server(script=script) as server:
         for stream in (True, False):

@@ -55,7 +55,6 @@ class _Stream:
             assert event["item"]["status"] == "in_progress"
             self.open, self.text, self.n_done_events = event["item"], "", 0
         elif kind in _DELTAS:
-            assert event["delta"], "an empty delta"
             self.text += event["delta"]
             if _DELTAS[kind][0]:
                 deltas.append((_DELTAS[kind][0], event["delta"]))

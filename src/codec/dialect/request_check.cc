@@ -80,9 +80,7 @@ bool ContainsJsonWord(const std::vector<Message>& messages) {
 bool HasItsReasoning(const std::vector<Message>& messages, bool has_tools) {
   for (auto m = messages.rbegin(); m != messages.rend() && m->role != Role::kUser; ++m) {
     if (m->role != Role::kAssistant || m->reasoning || (m->calls.empty() && !has_tools)) continue;
-    const bool is_marked = std::ranges::any_of(
-        m->calls, [](const ToolCall& call) { return HasEmptyThinkingMark(call.id); });
-    if (!is_marked) return false;
+    if (!HasEmptyThinkingMark(m->calls)) return false;
   }
   return true;
 }

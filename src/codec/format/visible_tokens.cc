@@ -8,7 +8,8 @@ void VisibleTokens::Show(OutputKind kind, int32_t first, int32_t last) {
   DropBefore(first);
   for (; first_unsettled_ <= last; ++first_unsettled_) {
     SLUICE_CHECK(!unsettled_.empty());
-    kinds_[static_cast<size_t>(kind)].entries.push_back(std::move(unsettled_.front()));
+    Entry& entry = unsettled_.front();
+    if (entry.logprob) kinds_[static_cast<size_t>(kind)].entries.push_back(std::move(entry));
     unsettled_.pop_front();
   }
 }
@@ -25,15 +26,15 @@ std::span<const TokenText> VisibleTokens::Shown(OutputKind kind) {
   k.texts.clear();
   k.alternatives.clear();
   size_t n_alternatives = 0;
-  for (const Entry& entry : k.entries) n_alternatives += entry.logprob.alternatives.size();
+  for (const Entry& entry : k.entries) n_alternatives += entry.logprob->alternatives.size();
   k.alternatives.reserve(n_alternatives);  // the spans below must stay valid
   for (const Entry& entry : k.entries) {
     size_t first = k.alternatives.size();
-    for (const wire::TokenLogprob::Alternative& a : entry.logprob.alternatives) {
+    for (const wire::TokenLogprob::Alternative& a : entry.logprob->alternatives) {
       k.alternatives.push_back({.text = TextOf(a.token), .logprob = a.logprob});
     }
     k.texts.push_back({.text = TextOf(entry.token),
-                       .logprob = entry.logprob.logprob,
+                       .logprob = entry.logprob->logprob,
                        .alternatives = std::span(k.alternatives).subspan(first)});
   }
   return k.texts;

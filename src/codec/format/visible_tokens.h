@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,9 +23,10 @@ class VisibleTokens {
   // The vocabulary outlives what is shown.
   explicit VisibleTokens(const token::Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
 
-  // The next token of the output.
-  void Read(TokenId token, const wire::TokenLogprob& logprob) {
-    unsettled_.push_back({token, logprob});
+  // The next token of the output. `logprob`: null if the service told none; then it has no entry.
+  void Read(TokenId token, const wire::TokenLogprob* logprob) {
+    Entry& entry = unsettled_.emplace_back(Entry{.token = token});
+    if (logprob != nullptr) entry.logprob = *logprob;
   }
   // The tokens first to last hold a character that was shown as `kind`. Characters come in order:
   // tokens before `first` that have not been shown never will be.
@@ -39,7 +41,7 @@ class VisibleTokens {
  private:
   struct Entry {
     TokenId token;
-    wire::TokenLogprob logprob;
+    std::optional<wire::TokenLogprob> logprob;
   };
   struct Kind {
     std::vector<Entry> entries;

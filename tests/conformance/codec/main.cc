@@ -1,9 +1,8 @@
-// codec_conformance [--profile reference|default] [--tokenizer FILE] [--api NAME]... [--failing
-// CASE]... FILE.jsonl...: holds the codec against golden cases, in both profiles if none is named.
-// A line per failed case, a line per file and profile; ends with "N passed, N failed".
+// codec_conformance [--profile reference|default] [--tokenizer FILE] [--api NAME]... FILE.jsonl...:
+// holds the codec against golden cases, in both profiles if none is named. A line per failed case,
+// a line per file and profile; ends with "N passed, N failed".
 //
-// --api: only cases of these APIs and of none. --failing: this case is known to fail; it counts as
-// failed all the same, and the run fails if it does not.
+// --api: only cases of these APIs and of none.
 
 #include <fmt/format.h>
 
@@ -24,7 +23,6 @@ struct Options {
   std::vector<ProfileName> profiles = {ProfileName::kReference, ProfileName::kDefault};
   std::string tokenizer = SLUICE_TOKENIZER;
   std::set<std::string> apis;  // empty: all
-  std::set<std::string> failing;
   std::vector<std::string> files;
 };
 
@@ -42,8 +40,6 @@ std::optional<Options> OptionsOf(int argc, char** argv) {
       options.tokenizer = value;
     } else if (argument == "--api") {
       options.apis.insert(value);
-    } else if (argument == "--failing") {
-      options.failing.insert(value);
     } else if (argument != "--profile") {
       return std::nullopt;
     } else if (value == "reference") {
@@ -86,8 +82,6 @@ Difference Check(const Json& c, const Suite& suite) {
 struct Count {
   int n_passed = 0;
   int n_failed = 0;
-  int n_unexpected = 0;         // failures that nobody named
-  std::set<std::string> known;  // named ones that did fail
 };
 
 void CheckFile(const std::string& path,
@@ -104,9 +98,9 @@ void CheckFile(const std::string& path,
     const Difference difference = Check(c, suite);
     ++(difference.empty() ? of_file.n_passed : of_file.n_failed);
     if (difference.empty()) continue;
-    const std::string name = c["name"];
-    options.failing.contains(name) ? (void)count.known.insert(name) : (void)++count.n_unexpected;
-    std::puts(fmt::format("FAILED {} {}: {}", NameOf(suite.profile), name, difference).c_str());
+    std::puts(fmt::format("FAILED {} {}: {}", NameOf(suite.profile), c["name"].get<std::string>(),
+                          difference)
+                  .c_str());
   }
   std::puts(fmt::format("{} {}: {} passed, {} failed", NameOf(suite.profile), path,
                         of_file.n_passed, of_file.n_failed)
@@ -120,7 +114,7 @@ int Main(int argc, char** argv) {
   if (!options) {
     std::fputs(
         "usage: codec_conformance [--profile reference|default] [--tokenizer FILE] [--api NAME]... "
-        "[--failing CASE]... FILE.jsonl...\n",
+        "FILE.jsonl...\n",
         stderr);
     return 2;
   }
@@ -143,7 +137,6 @@ int Main(int argc, char** argv) {
     if (!text) {
       std::puts(fmt::format("FAILED {}: cannot be read", path).c_str());
       ++count.n_failed;
-      ++count.n_unexpected;
       continue;
     }
     for (ProfileName profile : options->profiles) {
@@ -154,8 +147,7 @@ int Main(int argc, char** argv) {
     }
   }
   std::puts(fmt::format("{} passed, {} failed", count.n_passed, count.n_failed).c_str());
-  const bool as_expected = count.n_unexpected == 0 && count.known == options->failing;
-  return as_expected && count.n_passed > 0 ? 0 : 1;
+  return count.n_failed == 0 && count.n_passed > 0 ? 0 : 1;
 }
 
 }  // namespace

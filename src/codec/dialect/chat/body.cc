@@ -25,8 +25,18 @@ Status ReadThinking(const JsonValue& value, Body& body) {
   return Status::Ok();
 }
 
+// A template is a program that a request would run in the server (spec users.md §5, row S9).
+Status RefuseTemplate(const JsonValue&, Body&) {
+  return Status::InvalidField(
+      "chat_template",
+      "`chat_template` is not accepted: the model has one prompt format, leave it out");
+}
+
 // Aliases of vLLM's and SGLang's clients. Other keyword arguments address a template that does not
-// exist here.
+// exist here: they are unknown fields.
+constexpr std::string_view kTemplateArguments[] = {"enable_thinking", "reasoning_effort",
+                                                   "thinking"};
+
 Status ReadTemplateArguments(const JsonValue& value, Body& body) {
   constexpr std::string_view kName = "chat_template_kwargs";
   if (!value.is_object()) return Named(WrongValue(kName, "an object", value), kName);
@@ -88,6 +98,7 @@ Status ReadResponseFormat(const JsonValue& value, Body& body) {
 
 // Sorted by name.
 constexpr Field<Body> kFields[] = {
+    {"chat_template", RefuseTemplate},
     {"chat_template_kwargs", ReadTemplateArguments},
     {"frequency_penalty",
      [](const JsonValue& v, Body& b) {
@@ -156,6 +167,12 @@ static_assert(std::ranges::is_sorted(kFields, {}, &Field<Body>::name));
 
 Status ReadBody(const JsonValue& root, bool strict, Body& body) {
   SLUICE_TRY(ReadFields(root, kFields, strict, body));
+  for (JsonMember argument : root.Find("chat_template_kwargs").members()) {
+    if (std::ranges::find(kTemplateArguments, argument.key) != std::end(kTemplateArguments))
+      continue;
+    SLUICE_TRY(TakeUnknownField(fmt::format("chat_template_kwargs.{}", Shorten(argument.key)),
+                                strict, body.unknown_fields));
+  }
   if (!body.model) return Missing("model", "a string");
   if (!body.messages) return Missing("messages", "an array");
   return Status::Ok();

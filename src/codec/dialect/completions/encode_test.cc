@@ -54,7 +54,7 @@ TEST(CompletionsEncode, StreamsTheDocumentedFrames) {
 }
 
 // Case C27: a usage chunk of its own has no choices, and its numbers are those of a whole answer.
-TEST(CompletionsEncode, TheUsageChunkHasNoChoices) {
+TEST(CompletionsEncode, C27TheUsageChunkHasNoChoices) {
   AnswerSpec spec = Spec(true);
   spec.include_usage = true;
   const std::string out = Play(spec, "a");

@@ -107,6 +107,8 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
   SLUICE_TRY(ReadFormat(body, conversation));
   SLUICE_TRY(CheckStops("stop_sequences", body.stop, request.answer.stops));
   request.answer.stream = body.stream.value_or(false);
+  request.answer.keeps_broken_values =
+      true;  // spec recipe.md §8.8; golden messages/tool-invalid-json
   SLUICE_TRY(ReadNumbers(body, context, request));
   request.user = body.user.value_or("").substr(0, limits::kMaxUserIdBytes);
   return Status::Ok();

@@ -258,7 +258,7 @@ TEST(MessagesDecode, ErrorsAreShort) {
 
 // Case C23: history as clients bring it back, with empty and unknown signatures and blocks of other
 // servers' thinking.
-TEST(MessagesDecode, ThinkingOfHistoryIsAcceptedWhateverItsSignature) {
+TEST(MessagesDecode, C23ThinkingOfHistoryIsAcceptedWhateverItsSignature) {
   Result<DecodedRequest> request = DecodeMessages(
       R"([{"role":"user","content":"x"},
           {"role":"assistant","content":[

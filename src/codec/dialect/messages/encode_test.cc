@@ -136,7 +136,7 @@ TEST(MessagesEncode, AWholeAnswerIsHeldAndCounted) {
 }
 
 // Case C22: thinking stands in a block of its own in front of the text.
-TEST(MessagesEncode, ThinkingIsTheFirstBlock) {
+TEST(MessagesEncode, C22ThinkingIsTheFirstBlock) {
   const AnswerSpec spec = Spec(false, /*thinking=*/true);
   Encoder encoder(spec, kIdentity);
   std::string out;

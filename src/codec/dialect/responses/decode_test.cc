@@ -165,7 +165,7 @@ TEST(ResponsesDecode, EffortIsANumberOrAName) {
 
 // C14: `instructions` and `developer` items between user turns gave a template error, or two
 // system messages in front.
-TEST(ResponsesDecode, C14_InstructionsComeFirstAndDeveloperItemsStayInTheirPlace) {
+TEST(ResponsesDecode, C14InstructionsComeFirstAndDeveloperItemsStayInTheirPlace) {
   Result<DecodedRequest> request = DecodeInput(
       R"([{"role":"developer","content":"a"},{"role":"user","content":"b"},
           {"role":"developer","content":"c"},{"role":"user","content":"d"}])",

@@ -66,6 +66,9 @@ const char* DeltaTypeOf(OutputItemKind kind) {
   return "response.function_call_arguments.delta";
 }
 
+// A search has no deltas: its item comes when it is complete, and until then none is open.
+bool IsAnnounced(OutputItemKind kind) { return kind != OutputItemKind::kSearchCall; }
+
 bool HasContent(OutputItemKind kind) {
   return kind == OutputItemKind::kReasoning || kind == OutputItemKind::kMessage;
 }
@@ -164,7 +167,7 @@ void Encoder::OpenCall(const OutputEvent& event, std::string& out) {
     item.name_space = tool->name_space;
   }
   free_text_ = FreeText();
-  Announce(out);
+  if (IsAnnounced(item.kind)) Announce(out);
 }
 
 void Encoder::AddText(const OutputEvent& event, std::string& out) {
@@ -198,7 +201,7 @@ void Encoder::AddArguments(std::string_view piece, std::string& out) {
   }
   held_bytes_ += std::ssize(piece);
   const std::string_view text = std::string_view(open_->text).substr(n_before);
-  if (!text.empty() && open_->kind != OutputItemKind::kSearchCall) WriteDelta(text, "", out);
+  if (!text.empty() && IsAnnounced(open_->kind)) WriteDelta(text, "", out);
 }
 
 void Encoder::WriteDelta(std::string_view text, std::string_view logprobs, std::string& out) {
@@ -272,6 +275,7 @@ void Encoder::Close(const ItemEnd& end, std::string& out) {
     const std::string_view rest = std::string_view(open_->text).substr(n_before);
     if (!rest.empty()) WriteDelta(rest, "", out);
   }
+  if (!IsAnnounced(open_->kind)) Announce(out);
   StoredItem& item = done_.emplace_back();
   item.id = open_->id;
   JsonWriter writer(item.text);
@@ -356,10 +360,11 @@ void Encoder::Heartbeat(std::string& out) {
     out += '\n';  // white space in front of a JSON body is legal
   } else if (!has_begun_) {
     Begin(0, {}, out);
-  } else if (open_) {
-    out += ": keep-alive\n\n";
+  } else if (open_ && IsAnnounced(open_->kind)) {
+    // Only events are a sign of life to Codex (spec clients.md §1 rule 6), and `in_progress` is for
+    // the time between items: an open one gets a delta that adds nothing.
+    WriteDelta("", "", out);
   } else {
-    // Codex takes only events for a sign of life (spec clients.md §1 rule 6).
     EventOf("response.in_progress", {.status = "in_progress", .is_stored = spec_.keep.was_asked},
             out);
   }

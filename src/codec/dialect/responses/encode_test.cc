@@ -71,7 +71,7 @@ std::vector<std::string> TypesOf(const std::string& stream) {
 }
 
 // C17: data objects without `type`, the response not nested, and clients that saw no end.
-TEST(ResponsesEncoder, C17_EveryEventCarriesItsTypeAndTheLastOneNestsTheWholeResponse) {
+TEST(ResponsesEncoder, C17EveryEventCarriesItsTypeAndTheLastOneNestsTheWholeResponse) {
   const AnswerSpec spec = Spec();
   Encoder encoder(spec, Identity());
   std::string out;
@@ -98,7 +98,7 @@ TEST(ResponsesEncoder, C17_EveryEventCarriesItsTypeAndTheLastOneNestsTheWholeRes
 }
 
 // C18: ids differed between output_item.done and the final response, `.done` events were missing.
-TEST(ResponsesEncoder, C18_AnItemHasOneIdentityEverywhereAndAlwaysItsDoneEvents) {
+TEST(ResponsesEncoder, C18AnItemHasOneIdentityEverywhereAndAlwaysItsDoneEvents) {
   const AnswerSpec spec = Spec();
   Encoder encoder(spec, Identity());
   std::string out;
@@ -145,7 +145,7 @@ TEST(ResponsesEncoder, C18_AnItemHasOneIdentityEverywhereAndAlwaysItsDoneEvents)
 }
 
 // C25: comments do not keep Codex waiting.
-TEST(ResponsesEncoder, C25_SignsOfLifeAreEventsWithTheNextNumberWhileNoItemIsOpen) {
+TEST(ResponsesEncoder, C25SignsOfLifeAreEventsWithTheNextNumber) {
   const AnswerSpec spec = Spec();
   Encoder encoder(spec, Identity());
   std::string out;
@@ -154,9 +154,19 @@ TEST(ResponsesEncoder, C25_SignsOfLifeAreEventsWithTheNextNumberWhileNoItemIsOpe
   EXPECT_EQ(TypesOf(out),
             (std::vector<std::string>{"created", "in_progress", "in_progress", "in_progress"}));
   encoder.OnEvent(0, Text(OutputKind::kContent, "hi"), out);
-  const size_t n_before = out.size();
-  encoder.Heartbeat(out);
-  EXPECT_EQ(out.substr(n_before), ": keep-alive\n\n");  // an open item would look closed
+  // `in_progress` is for the time between items; an open one gets a delta that adds nothing.
+  for (const OutputEvent& event :
+       {Text(OutputKind::kContent, ""), Text(OutputKind::kCall, "f"),
+        Text(OutputKind::kArguments, "{"), Text(OutputKind::kCall, "patch"),
+        Text(OutputKind::kArguments, R"({"input": "a)")}) {
+    encoder.OnEvent(0, event, out);
+    const size_t n_before = out.size();
+    encoder.Heartbeat(out);
+    const std::vector<json> sent = EventsOf(out.substr(n_before));
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_TRUE(sent[0]["type"].get<std::string>().ends_with(".delta")) << sent[0];
+    EXPECT_EQ(sent[0]["delta"], "");
+  }
   End(encoder, codec::Finish::kStop, out);
   int64_t n = 0;
   for (const json& event : EventsOf(out)) EXPECT_EQ(event["sequence_number"], n++);
@@ -177,7 +187,7 @@ TEST(ResponsesEncoder, OutsideAStreamASignOfLifeIsWhiteSpace) {
 }
 
 // C14: a turn with nothing in it must still end, and say how.
-TEST(ResponsesEncoder, C14_AnEmptyAnswerEndsAsWell) {
+TEST(ResponsesEncoder, C14AnEmptyAnswerEndsAsWell) {
   const AnswerSpec spec = Spec();
   Encoder encoder(spec, Identity());
   std::string out;

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/json_writer.h"
 
@@ -35,6 +36,8 @@ void JsonFilter::Take(const Character& c, std::vector<Item>& out) {
   switch (state_) {
     case State::kBefore:
       return TakeBefore(c, out);
+    case State::kDoubtful:
+      return TakeDoubtful(c, out);
     case State::kBare:
       return TakeBare(c, out);
     case State::kFenced:
@@ -62,10 +65,63 @@ void JsonFilter::TakeBefore(const Character& c, std::vector<Item>& out) {
     return Take(c, out);
   }
   if (!c.is('{') && !c.is('[')) return AddFiller(c, out);
+  if (!as_reference_ && c.is('[') && FollowsProse()) {
+    state_ = State::kDoubtful;
+    return Take(c, out);
+  }
   held_.clear();
   // Without an end of its own it goes on like fenced JSON.
   state_ = as_reference_ ? State::kFenced : State::kBare;
   Take(c, out);
+}
+
+// On the same line.
+bool JsonFilter::FollowsProse() const {
+  for (size_t i = held_.size(); i > 0 && !held_[i - 1].is('\n'); --i) {
+    if (!IsSpace(held_[i - 1])) return true;
+  }
+  return false;
+}
+
+// A `[` behind prose may be the mark of a footnote ("see [1]: ..."). It is the JSON if no text
+// follows on the line where it closes; else nobody can tell, and the output is shown as the
+// reference shows it (golden chat/json/bracket-in-prose).
+void JsonFilter::TakeDoubtful(const Character& c, std::vector<Item>& out) {
+  const bool has_closed = !doubtful_.empty() && depth_ == 0;
+  const bool ends_line = c.is('\n') || c.is('\r');
+  if (has_closed && !IsSpace(c)) {
+    ReleaseHeld(true, out);
+    for (const Character& d : std::exchange(doubtful_, {})) out.push_back({d, false});
+    state_ = State::kFenced;
+    return Take(c, out);
+  }
+  if ((has_closed && ends_line) || held_.size() + doubtful_.size() >= kMaxHeld) {
+    Believe(out);
+    return Take(c, out);
+  }
+  doubtful_.push_back(c);
+  if (!has_closed) Track(c);
+}
+
+// What was doubtful is the JSON.
+void JsonFilter::Believe(std::vector<Item>& out) {
+  held_.clear();
+  state_ = State::kBare;
+  depth_ = 0;
+  in_string_ = is_escaped_ = false;
+  for (const Character& c : std::exchange(doubtful_, {})) Take(c, out);
+}
+
+// Reads a character of bare JSON: brackets outside strings are counted.
+void JsonFilter::Track(const Character& c) {
+  if (in_string_) {
+    if (c.is('"') && !is_escaped_) in_string_ = false;
+    is_escaped_ = c.is('\\') && !is_escaped_;
+    return;
+  }
+  if (c.is('"')) in_string_ = true;
+  if (c.is('{') || c.is('[')) ++depth_;
+  if (c.is('}') || c.is(']')) --depth_;
 }
 
 void JsonFilter::TakeBare(const Character& c, std::vector<Item>& out) {
@@ -82,14 +138,8 @@ void JsonFilter::TakeBare(const Character& c, std::vector<Item>& out) {
     return;
   }
   out.push_back({c, false});
-  if (in_string_) {
-    if (c.is('"') && !is_escaped_) in_string_ = false;
-    is_escaped_ = c.is('\\') && !is_escaped_;
-    return;
-  }
-  if (c.is('"')) in_string_ = true;
-  if (c.is('{') || c.is('[')) ++depth_;
-  if ((c.is('}') || c.is(']')) && --depth_ == 0) state_ = State::kAfter;
+  Track(c);
+  if (depth_ == 0) state_ = State::kAfter;
 }
 
 void JsonFilter::TakeFenced(const Character& c, std::vector<Item>& out) {
@@ -132,6 +182,7 @@ void JsonFilter::ReleaseHeld(bool is_filler, std::vector<Item>& out) {
 }
 
 void JsonFilter::End(std::vector<Item>& out) {
+  if (state_ == State::kDoubtful) Believe(out);
   // Ours shows an output without JSON as it is.
   const bool is_filler = state_ == State::kBefore && as_reference_;
   ReleaseHeld(is_filler, out);

@@ -4,7 +4,8 @@
 //
 // Two ways: as the reference, which keeps the place of filler and lets JSON without a fence go on
 // to the end of the output; and ours, which shows the JSON and nothing else, and everything if
-// there is no JSON. Owned by its lexer.
+// there is no JSON. Ours falls back on the reference where a bracket in the middle of a sentence
+// may or may not be the JSON. Owned by its lexer.
 
 #pragma once
 
@@ -30,16 +31,23 @@ class JsonFilter {
   void End(std::vector<Item>& out);
 
   // Within the JSON everything is text.
-  bool is_inside() const { return state_ == State::kBare || state_ == State::kFenced; }
+  bool is_inside() const {
+    return state_ == State::kBare || state_ == State::kFenced ||
+           (state_ == State::kDoubtful && depth_ > 0);
+  }
   // The first token of what is held; -1: nothing is.
   int32_t first_held_token() const;
 
  private:
   static constexpr size_t kMaxHeld = 16'384;  // characters; then it is not JSON, and text again
 
-  enum class State : uint8_t { kBefore, kBare, kFenced, kAfter, kText };
+  enum class State : uint8_t { kBefore, kDoubtful, kBare, kFenced, kAfter, kText };
 
   void TakeBefore(const Character& c, std::vector<Item>& out);
+  bool FollowsProse() const;
+  void TakeDoubtful(const Character& c, std::vector<Item>& out);
+  void Believe(std::vector<Item>& out);
+  void Track(const Character& c);
   void TakeBare(const Character& c, std::vector<Item>& out);
   void TakeFenced(const Character& c, std::vector<Item>& out);
   void TakeAfter(const Character& c, std::vector<Item>& out);
@@ -48,9 +56,10 @@ class JsonFilter {
 
   const bool as_reference_;
   State state_ = State::kBefore;
-  std::vector<Character> fence_;  // may become a fence
-  std::vector<Character> held_;   // ours: filler before any JSON, or white space behind it
-  bool dropped_after_ = false;    // ours: text came behind the JSON
+  std::vector<Character> fence_;     // may become a fence
+  std::vector<Character> held_;      // ours: filler before any JSON, or white space behind it
+  std::vector<Character> doubtful_;  // ours: JSON, or a bracket in the filler held
+  bool dropped_after_ = false;       // ours: text came behind the JSON
   int32_t depth_ = 0;
   bool in_string_ = false;
   bool is_escaped_ = false;

@@ -14,11 +14,10 @@
 namespace sluice::codec::deepseek_v41 {
 namespace {
 
-// The hosted service reports this for a token outside the reported range (spec http-api.md §2.1).
-constexpr float kLogprobUnreported = -9999.0f;
-
 // Line feeds that wait for markup; more of them are text.
 constexpr size_t kMaxHeld = 4096;
+// Characters that wait where a call was required; more of them are no call.
+constexpr size_t kMaxUnasked = 4096;
 // Characters U+FFFD that the reference holds at the end of a text.
 constexpr size_t kMaxReplaced = 256;
 
@@ -51,13 +50,16 @@ OutputLexer::OutputLexer(const Params& params)
       events_({.entropy = params.entropy, .choice = params.choice}),
       hidden_({.entropy = params.entropy, .choice = params.choice}),
       plain_calls_(events_),
-      repairing_calls_(spec_.tools, spec_.parses_calls ? events_ : hidden_),
+      repairing_calls_(
+          spec_.tools, spec_.keeps_broken_values, spec_.parses_calls ? events_ : hidden_),
       reasoning_(format_.bpe()) {
   stops_.Restart(progress_);
   if (spec_.is_json) json_.emplace(spec_.profile.json_filler_spaces);
   if (spec_.logprobs) visible_.emplace(format_.vocabulary());
+  if (!spec_.starts_in_calls) return;
   // With repair, an output that does not begin with a call is the content that it looks like.
-  if (spec_.starts_in_calls && !spec_.profile.repair_calls) state_ = State::kCalls;
+  awaits_call_ = spec_.profile.repair_calls;
+  if (!awaits_call_) state_ = State::kCalls;
 }
 
 std::span<const OutputEvent> OutputLexer::Push(std::span<const TokenId> tokens,
@@ -68,12 +70,7 @@ std::span<const OutputEvent> OutputLexer::Push(std::span<const TokenId> tokens,
       is_well_formed_ = false;
       continue;
     }
-    if (visible_) {
-      visible_->Read(tokens[i],
-                     i < logprobs.size()
-                         ? logprobs[i]
-                         : wire::TokenLogprob{.logprob = kLogprobUnreported, .alternatives = {}});
-    }
+    if (visible_) visible_->Read(tokens[i], i < logprobs.size() ? &logprobs[i] : nullptr);
     ++n_pushed_;
     TakeToken(tokens[i]);
   }
@@ -88,6 +85,8 @@ std::span<const OutputEvent> OutputLexer::End(bool at_limit) {
   if (!replaced_.empty()) n_undecoded_ = n_pushed_ - replaced_.front().first_token;
   replaced_.clear();
   FlushText();
+  if (at_limit) unasked_.clear();
+  ReleaseUnasked();
   if (state_ == State::kCalls) EndCalls(at_limit);
   return Events();
 }
@@ -120,6 +119,7 @@ bool OutputLexer::TakePlainText(std::string_view text) {
   if (state_ != State::kReasoning && state_ != State::kContent) return false;
   if (hold_ == Hold::kMarkup) return false;
   const bool is_content = state_ == State::kContent;
+  if (awaits_call_) return false;
   if (is_content && (json_ || n_undecided_bytes_ > 0 || stops_.MayBegin(text))) return false;
   ReleaseHeld();
   // Held line feeds may have been, or may have become, the start of a stop string.
@@ -259,6 +259,7 @@ void OutputLexer::EnterCalls(bool at_invoke) {
     ReleaseUndecided(0);
   }
   if (ended_ != Ended::kNot) return;
+  ReleaseUnasked();
   state_ = State::kCalls;
   has_calls_block_ = true;
   const bool without_thought = spec_.thinking && !has_reasoning_;
@@ -323,7 +324,7 @@ void OutputLexer::TakeFiltered(const Character& c) {
   if (ended_ != Ended::kNot) return;
   if (state_ == State::kReasoning) return Show(OutputKind::kReasoning, c);
   if (json_) return TakeJson(c);
-  stops_first_ ? Show(OutputKind::kContent, c) : TakeUndecided(c);
+  stops_first_ ? ShowContent(c) : TakeUndecided(c);
 }
 
 void OutputLexer::TakeJson(const Character& c) {
@@ -378,7 +379,18 @@ void OutputLexer::ReleaseUndecided(int32_t n_keep_bytes) {
 }
 
 void OutputLexer::LeaveStops(const Character& c) {
-  stops_first_ && !json_ ? TakeText(c) : Show(OutputKind::kContent, c);
+  stops_first_ && !json_ ? TakeText(c) : ShowContent(c);
+}
+
+void OutputLexer::ShowContent(const Character& c) {
+  if (!awaits_call_) return Show(OutputKind::kContent, c);
+  unasked_.push_back(c);
+  if (unasked_.size() > kMaxUnasked) ReleaseUnasked();
+}
+
+void OutputLexer::ReleaseUnasked() {
+  awaits_call_ = false;
+  for (const Character& c : std::exchange(unasked_, {})) Show(OutputKind::kContent, c);
 }
 
 void OutputLexer::Show(OutputKind kind, const Character& c) {
@@ -406,6 +418,7 @@ void OutputLexer::FlushText() {
 }
 
 void OutputLexer::Finish(Ended ended, int32_t n_tokens) {
+  ReleaseUnasked();
   ended_ = ended;
   n_tokens_at_end_ = n_tokens;
   state_ = State::kDone;
@@ -426,7 +439,7 @@ std::span<const OutputEvent> OutputLexer::Events() {
 int32_t OutputLexer::FirstHeldToken() const {
   int32_t first = n_pushed_;
   if (characters_.is_inside()) first = characters_.first_token();
-  for (const std::vector<Character>* kept : {&replaced_, &held_, &undecided_}) {
+  for (const std::vector<Character>* kept : {&replaced_, &held_, &undecided_, &unasked_}) {
     if (!kept->empty()) first = std::min(first, kept->front().first_token);
   }
   const int32_t in_json = json_ ? json_->first_held_token() : -1;

@@ -53,8 +53,8 @@ class OutputLexer {
   };
   explicit OutputLexer(const Params& params);
 
-  // What these tokens make visible, in order. `logprobs`: one per token, if asked for; missing ones
-  // count as below the reported range. The views live until the next call.
+  // What these tokens make visible, in order. `logprobs`: one per token, if asked for; a token
+  // without one has no entry. The views live until the next call.
   std::span<const OutputEvent> Push(std::span<const TokenId> tokens,
                                     std::span<const wire::TokenLogprob> logprobs);
 
@@ -114,7 +114,9 @@ class OutputLexer {
   void TakeUndecided(const Character& c);
   void ReleaseUndecided(int32_t n_keep_bytes);
   void LeaveStops(const Character& c);
+  void ShowContent(const Character& c);
   void Show(OutputKind kind, const Character& c);
+  void ReleaseUnasked();
   void FlushText();
 
   void Finish(Ended ended, int32_t n_tokens);
@@ -160,6 +162,12 @@ class OutputLexer {
   std::vector<Character> undecided_;
   int32_t n_undecided_bytes_ = 0;
   StopSet::Progress progress_;
+
+  // Ours: text where a call was required is content, unless a limit cuts it: then the call had not
+  // begun yet, and nothing is shown of it (goldens chat/calls/required-but-text and
+  // responses/object/echo-generate-summary).
+  bool awaits_call_ = false;
+  std::vector<Character> unasked_;
 
   EventList events_;
   EventList hidden_;  // of calls that nobody offered

@@ -135,6 +135,21 @@ TEST(OutputLexer, C02AnArgumentEndsAtItsCloser) {
             "{\"a\": \"2>&1 <\", \"b\": \"c </ d\"}");
 }
 
+TEST(OutputLexer, C02ArgumentsAreJsonAfterEachParameter) {
+  const AnswerSpec spec = Plain();
+  const StopSet stops({});
+  OutputLexer lexer({.format = SampleFormat(), .spec = spec, .stops = stops});
+  Lexed lexed;
+  Collect(lexer.Push(TokensOf("<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f\">\n"), {}), lexed);
+  std::string expected;
+  for (const char* key : {"a", "b", "c"}) {
+    Collect(lexer.Push(TokensOf(Parameter(key, "true", "x</")), {}), lexed);
+    expected += (expected.empty() ? "{\"" : ", \"") + std::string(key) + "\": \"x</\"";
+    EXPECT_EQ(lexed.calls.back().arguments, expected);
+    EXPECT_TRUE(Json::Parse(lexed.calls.back().arguments + "}"));
+  }
+}
+
 TEST(OutputLexer, C05ArgumentsKeepTheirTypes) {
   // xinference#5372: "all become strings".
   EXPECT_EQ(ArgumentsOf(Parameter("a", "false", "3") + Parameter("b", "false", "true") +
@@ -211,21 +226,94 @@ TEST(OutputLexer, HasOneEntryPerTokenOfVisibleText) {
   EXPECT_EQ(lexed.n_entries, 6);
 }
 
-TEST(OutputLexer, AMissingLogprobIsBelowTheReportedRange) {
+TEST(OutputLexer, ATokenWithoutALogprobOfTheServiceHasNoEntry) {
   AnswerSpec spec = Plain();
   spec.logprobs = true;
   const StopSet none({});
   OutputLexer lexer({.format = SampleFormat(), .spec = spec, .stops = none});
-  const TokenId token('a');
-  const auto events = lexer.Push(std::span(&token, 1), {});
+  const std::vector<TokenId> tokens = TokensOf("ab");
+  const std::vector<wire::TokenLogprob> told(1, {.logprob = -0.5f, .alternatives = {}});
+  auto events = lexer.Push(std::span(tokens).first(1), {});
   ASSERT_EQ(events.size(), 1u);
+  EXPECT_TRUE(events[0].logprobs.empty());
+  events = lexer.Push(tokens, told);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].text, "ab");
   ASSERT_EQ(events[0].logprobs.size(), 1u);
-  EXPECT_EQ(events[0].logprobs[0].logprob, -9999.0f);
+  EXPECT_EQ(events[0].logprobs[0].text, "a");
 }
 
 TEST(OutputLexer, IdsOutsideTheVocabularyAreNoText) {
   const std::vector<TokenId> tokens = {TokenId('a'), TokenId(100'000), TokenId(-1)};
   EXPECT_EQ(Lex(Plain(), tokens, {}).content, "a");
+}
+
+// Every way to cut texts in which all the states of a reader occur.
+TEST(OutputLexer, C01EveryChunkSizeGivesTheSameOutput) {
+  AnswerSpec json = Plain();
+  json.is_json = true;
+  AnswerSpec forced = Plain();
+  forced.starts_in_calls = true;
+  struct Output {
+    AnswerSpec spec;
+    std::string text;
+  };
+  const Output outputs[] = {
+      {WithStops(Thinking(), {"STOP", "\n\n\n"}),
+       "\nplan\n\n</think>\n\n三\xF0\x9F\x9A\xA2 one <｜DSML｜ two\n\n" +
+           Call(Parameter("a", "true", "2>&1 </ x") + "\n" + Parameter("b", "false", "[1, 2]")) +
+           "x"},
+      {WithStops(Plain(), {"STOP"}), "a ST STO\n<｜DSML｜ STOP b"},
+      {json, "Sure:\n```json\n{\"a\": \"```\"}\n```\nHope it helps"},
+      {json, "See [1]: {\"a\": 1}"},
+      {json, "The list is [1, {\"b\": \"]\"}]  \n" + Call("")},
+      {forced, "I refuse."},
+      {forced, "Well\n\n" + Call("")}};
+  for (const Output& output : outputs) {
+    const std::vector<TokenId> tokens = TokensOf(output.text);
+    for (const bool at_limit : {false, true}) {
+      const Lexed whole = Lex(output.spec, tokens, {tokens.size()}, at_limit);
+      for (size_t size = 1; size < tokens.size(); ++size) {
+        EXPECT_EQ(Lex(output.spec, tokens, {size}, at_limit), whole) << output.text << size;
+      }
+    }
+  }
+}
+
+TEST(OutputLexer, TextWhereACallWasRequiredIsContentUnlessALimitCutsIt) {
+  // Goldens chat/calls/required-but-text and responses/object/echo-generate-summary.
+  AnswerSpec spec = Plain();
+  spec.starts_in_calls = true;
+  const std::vector<TokenId> refusal = TokensOf("I refuse.");
+  EXPECT_EQ(Lex(spec, refusal, {}).content, "I refuse.");
+  EXPECT_EQ(Lex(spec, refusal, {}, /*at_limit=*/true).content, "");
+  const Lexed with_call = Lex(spec, TokensOf("Well.\n" + Call("")), {}, true);
+  EXPECT_EQ(with_call.content, "Well.");
+  EXPECT_EQ(with_call.calls.size(), 1u);
+  EXPECT_EQ(Lex(WithStops(spec, {"fuse"}), refusal, {}, true).content, "I re");
+  const std::string essay(10'000, 'x');  // no call any more: it is shown as it comes
+  EXPECT_EQ(Lex(spec, TokensOf(essay), {}, /*at_limit=*/true).content, essay);
+}
+
+TEST(OutputLexer, ABracketInASentenceIsTheJsonOnlyIfItEndsItsLine) {
+  AnswerSpec spec = Plain();
+  spec.is_json = true;
+  EXPECT_EQ(Lex(spec, "The list: [1, 2]").content, "[1, 2]");
+  EXPECT_EQ(Lex(spec, "The list: [\"a]\", 2] \nas asked").content, "[\"a]\", 2]");
+  EXPECT_EQ(Lex(spec, "The list:\n[1, 2] and more").content, "[1, 2]");
+  EXPECT_EQ(Lex(spec, "Sure {\"a\": 1} and more").content, "{\"a\": 1}");
+  // Golden chat/json/bracket-in-prose: nobody can tell, so as the reference: a space for each token
+  // in front, then all there is.
+  EXPECT_EQ(Lex(spec, "See [1]: {\"a\": 1}").content, "    [1]: {\"a\": 1}");
+}
+
+TEST(OutputLexer, ABrokenValueIsPassedOnWhereTheApiWantsIt) {
+  // Golden messages/tool-invalid-json.
+  AnswerSpec spec = Plain();
+  spec.keeps_broken_values = true;
+  const std::string inside = Parameter("a", "false", "nope") + Parameter("b", "false", "1");
+  EXPECT_EQ(Lex(spec, Call(inside)).calls[0].arguments, "{\"a\": nope, \"b\": 1}");
+  EXPECT_EQ(ArgumentsOf(inside), "{\"a\": \"nope\", \"b\": 1}");
 }
 
 const std::vector<std::string> kPieces = {"a",

@@ -52,6 +52,7 @@ class PromptEncoder {
   }
 
   size_t n_ids() const { return encoded_.ids.size(); }
+  void set_restored_reasoning(int32_t n) { encoded_.n_restored_reasoning = n; }
 
   EncodedPrompt Take() {
     AddUpTo(prompt_.marks.size());
@@ -84,16 +85,21 @@ class PromptEncoder {
 EncodedPrompt Encode(const Prompt& prompt, const Format& format, TurnMemory* memory, KeyId key) {
   PromptEncoder encoder(prompt, format);
   if (memory == nullptr) return encoder.Take();
+  int32_t n_restored = 0;
   for (const Prompt::Turn& turn : prompt.turns) {
     encoder.AddUpTo(turn.begin);
     const TurnPlace place = {.key = key, .prefix = encoder.Chain()};
     // Sampled behind another mark it would be another turn.
     const TokenId first = format.control(prompt.marks[turn.begin].control);
     const auto ids = memory->Find(place, *turn.message, first);
-    if (ids) encoder.Splice(*ids, turn.end);
+    if (ids) {
+      encoder.Splice(*ids, turn.end);
+      if (turn.lacks_reasoning) ++n_restored;
+    }
     metrics::Add(metrics::kHistoryTurns,
                  ids ? metrics::HistoryTurn::kSampled : metrics::HistoryTurn::kRendered);
   }
+  encoder.set_restored_reasoning(n_restored);
   if (!prompt.answer) return encoder.Take();
   encoder.AddUpTo(*prompt.answer);
   TurnStart start = {.memory = memory, .place = {.key = key, .prefix = encoder.Chain()}};

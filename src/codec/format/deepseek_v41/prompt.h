@@ -29,6 +29,7 @@ struct Prompt {
     size_t begin;  // index of the first mark behind its `<｜Assistant｜>`
     size_t end;    // index behind its last mark, the end of sentence
     const Message* message;
+    bool lacks_reasoning;  // shows reasoning, and came without any
   };
 
   std::string text;
@@ -38,6 +39,7 @@ struct Prompt {
   // Index of the first mark behind the `<｜Assistant｜>` that is the answer's, if the next prompt
   // of the conversation would show the answer as it was sampled.
   std::optional<size_t> answer;
+  int32_t n_missing_reasoning = 0;  // assistant messages that show reasoning, and came without any
 
   void Add(std::string_view plain) { text += plain; }
   void Add(Control control) {
@@ -51,6 +53,7 @@ struct EncodedPrompt {
   std::vector<TokenId> ids;
   std::vector<int32_t> images;  // position of each of the prompt's images
   TurnStart answer;             // without a memory if the answer is not to be kept
+  int32_t n_restored_reasoning = 0;  // of Prompt::n_missing_reasoning, those that the memory knew
 };
 
 // The ids: each mark is its token, each span between two marks is encoded without control tokens.

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "codec/call_id.h"
 #include "codec/format/deepseek_v41/fixed_texts.h"
 #include "codec/format/deepseek_v41/json_text.h"
 #include "codec/format/deepseek_v41/tool_text.h"
@@ -141,6 +142,9 @@ class Renderer {
       prompt_.Add(Control::kThink);
       if (message.reasoning) AddGrounded(*message.reasoning);
     }
+    const bool lacks_reasoning =
+        shows && !message.reasoning && !HasEmptyThinkingMark(message.calls);
+    if (lacks_reasoning) ++prompt_.n_missing_reasoning;
     const bool is_open =
         shows && message.is_prefix && message.text.empty() && message.calls.empty();
     if (is_open) return;
@@ -149,7 +153,10 @@ class Renderer {
     if (!message.calls.empty()) AddCalls(message.calls, prompt_);
     if (message.is_prefix) return;
     prompt_.Add(Control::kEnd);
-    prompt_.turns.push_back({.begin = begin, .end = prompt_.marks.size(), .message = &message});
+    prompt_.turns.push_back({.begin = begin,
+                             .end = prompt_.marks.size(),
+                             .message = &message,
+                             .lacks_reasoning = lacks_reasoning});
   }
 
   // The model's own text, in which the grounding tokens it wrote are tokens again.

@@ -7,6 +7,8 @@
 #include <random>
 
 #include "base/json_writer.h"
+#include "base/utf8.h"
+#include "codec/cut_format_test_impl.h"
 #include "codec/format/deepseek_v41/lexer_run_test_impl.h"
 #include "codec/sample_format_test_impl.h"
 
@@ -200,25 +202,68 @@ TEST(Render, ATurnThatWasRenderedIsReadBackAsItWas) {
   }
 }
 
+// What a client adds behind an answer: results of its calls, a message, or both.
+void AddNext(const Message& answer, Random& random, Conversation& conversation) {
+  const std::vector<ToolCall> calls = answer.calls;
+  conversation.messages.push_back(answer);
+  for (const ToolCall& call : calls) {
+    conversation.messages.push_back(Result(call.id, random.Text(4)));
+  }
+  if (random.Below(4) == 0) conversation.messages.push_back(System(random.Text(4)));
+  if (calls.empty() || random.Below(2) == 0) conversation.messages.push_back(User(random.Text(4)));
+}
+
+Message RandomAnswer(Random& random, bool with_tools) {
+  Message answer = Assistant(random.Text(4));
+  if (!with_tools) return answer;
+  answer.reasoning = random.Text(4);
+  for (size_t n = random.Below(3); n > 0; --n) {
+    answer.calls.push_back({.id = "call" + std::to_string(n), .name = "f", .arguments = "{}"});
+  }
+  return answer;
+}
+
 TEST(Render, APromptBeginsWithThePromptOfItsHistory) {
   Random random;
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     Conversation conversation;
     conversation.thinking = random.Below(2) == 0;
-    if (random.Below(2) == 0) conversation.tools = {Noop()};
-    conversation.messages = {User(random.Text(4))};
+    const bool with_tools = random.Below(2) == 0;
+    if (with_tools) conversation.tools = {Noop()};
+    if (random.Below(2) == 0) conversation.messages.push_back(System(random.Text(4)));
+    conversation.messages.push_back(User(random.Text(4)));
     for (int turn = 0; turn < 4; ++turn) {
       const std::vector<TokenId> before = IdsOf(conversation);
-      Message answer = Assistant(random.Text(4));
-      if (!conversation.tools.empty()) answer.reasoning = random.Text(4);
-      conversation.messages.push_back(answer);
-      conversation.messages.push_back(User(random.Text(4)));
+      AddNext(RandomAnswer(random, with_tools), random, conversation);
       const std::vector<TokenId> after = IdsOf(conversation);
       // Without tools the reasoning is dropped, and with it the mark that began it.
-      const size_t n =
-          before.size() - (conversation.tools.empty() && conversation.thinking ? 1 : 0);
-      EXPECT_TRUE(std::ranges::equal(std::span(before).first(n), std::span(after).first(n)));
+      const size_t n = before.size() - (!with_tools && conversation.thinking ? 1 : 0);
+      ASSERT_GE(after.size(), n);
+      ASSERT_TRUE(std::ranges::equal(std::span(before).first(n), std::span(after).first(n)));
     }
+  }
+}
+
+// With the merges of a real vocabulary, in which pieces of a spelling are tokens.
+TEST(Render, NoTextYieldsAControlToken) {
+  Random random;
+  for (int round = 0; round < 400; ++round) {
+    std::string text = random.Text(6);
+    const auto control = static_cast<Control>(random.Below(kFirstGrounding));
+    std::string spelling(SpellingOf(control));
+    if (random.Below(3) == 0) spelling.resize(random.Below(spelling.size()));
+    text.insert(random.Below(text.size() + 1), spelling);
+    std::string valid;
+    AppendValidUtf8(valid, text);
+    const Prompt prompt = Render(Everywhere(valid), Profile());
+    const std::vector<TokenId> ids = Encode(prompt, CutFormat());
+    const auto n_controls = std::ranges::count_if(
+        ids, [](TokenId id) { return CutFormat().vocabulary().is_added(id); });
+    ASSERT_EQ(n_controls, std::ssize(prompt.marks)) << valid;
+    ASSERT_EQ(prompt.marks.size(), Render(Everywhere("x"), Profile()).marks.size()) << valid;
+    std::string read_back;
+    for (const TokenId id : ids) read_back += CutFormat().text(id);
+    ASSERT_EQ(read_back, prompt.text);
   }
 }
 

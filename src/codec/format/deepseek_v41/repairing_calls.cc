@@ -250,8 +250,10 @@ void RepairingCalls::EndValue() {
   if (type_ == Type::kString) return Write("\"");
   if (type_ == Type::kRaw) is_well_formed_ = false;  // nobody has looked whether it is JSON
   if (type_ == Type::kSkipped || type_ == Type::kRaw) return;
-  const bool is_text = (type_ == Type::kUnknown && IsStringBySchema()) || !IsJson(waiting_);
-  if (is_text) is_well_formed_ = false;
+  const bool is_json = IsJson(waiting_);
+  const bool is_broken = !is_json && !(type_ == Type::kJson && keeps_broken_values_);
+  const bool is_text = is_broken || (type_ == Type::kUnknown && IsStringBySchema());
+  if (is_text || !is_json) is_well_formed_ = false;
   is_text ? WriteString(waiting_) : Write(waiting_);
 }
 

@@ -1,6 +1,7 @@
 // RepairingCalls: reads the markup of calls, and repairs what models do to it (spec recipe.md §8.2,
 // "ours"): attributes as TagReader takes them, a JSON object as the body of a call, values without
-// a type or of the wrong one. What it writes as arguments is JSON whenever the call is complete.
+// a type or of the wrong one. What it writes as arguments is JSON whenever the call is complete,
+// unless broken values are to be kept.
 //
 // 1. The joined output does not depend on how the text is cut.
 // 2. Values that must be read as a whole to know what they are wait, up to kMaxWaitingBytes; all
@@ -24,8 +25,10 @@ namespace sluice::codec::deepseek_v41 {
 
 class RepairingCalls {
  public:
-  // `tools` outlives the reader.
-  RepairingCalls(std::span<const Tool> tools, EventList& events) : tools_(tools), events_(events) {}
+  // `tools` outlives the reader. `keeps_broken_values`: what says that it is JSON and is not goes
+  // out as it came, not as a string.
+  RepairingCalls(std::span<const Tool> tools, bool keeps_broken_values, EventList& events)
+      : tools_(tools), keeps_broken_values_(keeps_broken_values), events_(events) {}
 
   // The block was opened. `at_invoke`: by the word `invoke` itself. `without_thought`: no reasoning
   // came before, though the model was to think.
@@ -80,6 +83,7 @@ class RepairingCalls {
   void Write(std::string_view text) { events_.Add(OutputKind::kArguments, text); }
 
   const std::span<const Tool> tools_;
+  const bool keeps_broken_values_;
   EventList& events_;
   State state_ = State::kBetween;
   bool without_thought_ = false;
