@@ -1,4 +1,4 @@
-"""Unmodified coding agents finish a scripted loop of 20 turns that edits files, each through another API.
+"""Unmodified coding agents finish a scripted loop of turns that edits files, each through its API.
 
 The script plays the model: each turn is one call of a tool, written as the model writes it. What the agents do with it is
 theirs; the files they leave behind and the number of requests they needed are what is checked.
@@ -15,6 +15,7 @@ from agents import in_namespace
 from harness.server import binary
 
 N_TURNS = 20
+N_TURNS_SLOW = 6  # of agents that take seconds for a turn
 TIMEOUT_S = 240
 
 DSML = "｜DSML｜"
@@ -164,10 +165,10 @@ def test_pi_edits_a_file_in_twenty_turns_over_each_api(agents, run, api):
     assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS - 2}\n"
 
 
-def test_opencode_edits_a_file_in_twenty_turns_over_chat(agents, run):
+def test_opencode_edits_a_file_in_six_turns_over_chat(agents, run):
     path = str(run.work / "count.txt")
     calls = [call("write", filePath=path, content="count: 0\n")]
-    for i in range(N_TURNS - 2):
+    for i in range(N_TURNS_SLOW - 2):
         calls.append(call("edit", filePath=path, oldString=f"count: {i}", newString=f"count: {i + 1}"))
     calls.append(call("bash", command=f"cp {path} {path}.copy", description="Copy the file"))
     settings = {
@@ -182,23 +183,23 @@ def test_opencode_edits_a_file_in_twenty_turns_over_chat(agents, run):
     }
     (run.work / "opencode.json").write_text(json.dumps(settings))
     environment = {"SLUICE_URL": "@URL@/v1", "SLUICE_API_KEY": "key"}
-    agent = [agents / "opencode", "run", "--auto", "Count to eighteen in count.txt."]
+    agent = [agents / "opencode", "run", "--auto", "Count to four in count.txt."]
     result = run(agent, environment, script("write", calls))
     assert "All turns are done." in result["output"]
-    assert (run.work / "count.txt").read_text() == f"count: {N_TURNS - 2}\n"
-    assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS - 2}\n"
+    assert (run.work / "count.txt").read_text() == f"count: {N_TURNS_SLOW - 2}\n"
+    assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS_SLOW - 2}\n"
 
 
-def test_cline_edits_a_file_in_twenty_turns_over_chat(agents, run):
+def test_cline_edits_a_file_in_six_turns_over_chat(agents, run):
     path = str(run.work / "count.txt")
     calls = [call("editor", path=path, new_text="count: 0\n")]
-    for i in range(N_TURNS - 2):
+    for i in range(N_TURNS_SLOW - 2):
         calls.append(call("editor", path=path, old_text=f"count: {i}", new_text=f"count: {i + 1}"))
     calls.append(call("run_commands", commands=[f"cp {path} {path}.copy"]))
     cline = agents / "cline"
     sign_in = f"{cline} auth openai --baseurl @URL@/v1 --apikey key --modelid deepseek-flash"
-    agent = ["sh", "-c", f'{sign_in} && exec {cline} "Count to eighteen in count.txt."']
+    agent = ["sh", "-c", f'{sign_in} && exec {cline} "Count to four in count.txt."']
     result = run(agent, {}, script("editor", calls))
     assert "All turns are done." in result["output"]
-    assert (run.work / "count.txt").read_text() == f"count: {N_TURNS - 2}\n"
-    assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS - 2}\n"
+    assert (run.work / "count.txt").read_text() == f"count: {N_TURNS_SLOW - 2}\n"
+    assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS_SLOW - 2}\n"
