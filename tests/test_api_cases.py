@@ -71,8 +71,13 @@ def check(case, run, server):
     else:
         assert response.status == case.status, response.body
     if response.status >= 400:
-        is_anthropic = case.api == "messages"
+        is_anthropic = case.api == "messages" or "/messages/" in case.path
         check_error(case, response.anthropic_error() if is_anthropic else response.error())
+        return
+    if case.answer is not None:
+        got = json.loads(response.body)
+        got = got[0] if isinstance(got, list) else got
+        assert {key: got.get(key) for key in case.answer} == case.answer
         return
     if run == "stream":
         assert response.header("content-type").startswith("text/event-stream")

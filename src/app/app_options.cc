@@ -33,8 +33,9 @@ void DeclareModel(AppOptions& o, OptionSet& set) {
   set.Add("script", &o.script,
           {.help = "Script that answers in place of a model.", .value = "FILE"});
   set.Add("tokenizer", &o.tokenizer,
-          {.help = "tokenizer.json of the model; without it a small one of the same kind.",
-           .value = "FILE"});
+          {.help = "tokenizer.json of the model, or a folder that has one; without it that of the "
+                   "model's folder, or of a script a small one of the same kind.",
+           .value = "PATH"});
   set.Add("model-name", &o.model_name, {.help = "Name of the model in the API.", .value = "NAME"});
   set.Add("model-alias", &o.model_aliases,
           {.help = "Further name that requests may use; once for each name.", .value = "NAME"});
@@ -80,6 +81,7 @@ void DeclareLog(AppOptions& o, OptionSet& set) {
 void AppOptions::Declare(OptionSet& set) {
   DeclareActions(*this, set);
   DeclareModel(*this, set);
+  codec.Declare(set);
   serve.Declare(set);
   DeclareEngine(*this, set);
   DeclareLog(*this, set);
@@ -88,13 +90,22 @@ void AppOptions::Declare(OptionSet& set) {
 Status AppOptions::Read(OptionSet& set, const CommandLine& line, FileSystem& files) {
   std::vector<std::string> flags = line.args;
   if (!flags.empty() && !flags[0].starts_with('-')) flags.insert(flags.begin(), "--model");
+  SLUICE_TRY(ReadSources(set, flags, line.environment, files));
+  return Check();
+}
+
+Status AppOptions::ReadSources(OptionSet& set,
+                               std::span<const std::string> flags,
+                               const Environment& environment,
+                               FileSystem& files) {
   SLUICE_TRY(set.ReadFlags(flags));
-  SLUICE_TRY(set.ReadEnvironment(line.environment));
+  SLUICE_TRY(set.ReadEnvironment(environment));
   if (!config.empty()) {
     SLUICE_TRY(std::string text, files.ReadWhole(config, limits::kMaxConfigFileBytes));
     SLUICE_TRY(set.ReadFile(text, config));
   }
-  return Check();
+  codec.FillIn(set);
+  return Status::Ok();
 }
 
 Status AppOptions::Check() const {

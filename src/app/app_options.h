@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "app/codec_options.h"
 #include "app/command.h"
 #include "app/compute_options.h"
 #include "base/log.h"
@@ -34,6 +36,7 @@ struct AppOptions {
   int32_t n_context = 1'048'576;
   int32_t n_output_max = 393'216;
   bool default_thinking = true;
+  CodecOptions codec;
 
   // Engine and host work.
   int32_t max_running = 256;
@@ -50,6 +53,11 @@ struct AppOptions {
   // Flags, then environment, then the file that they name; then what no single option can say. The
   // first argument may be the model's folder, without its flag.
   Status Read(OptionSet& set, const CommandLine& line, FileSystem& files);
+  // The same without the last.
+  Status ReadSources(OptionSet& set,
+                     std::span<const std::string> flags,
+                     const Environment& environment,
+                     FileSystem& files);
 
   // What concerns several options: half a TLS configuration, an open door.
   Status Check() const;

@@ -24,6 +24,9 @@ enum ExitCode : int { kDone = 0, kFailed = 1, kWrongUsage = 2 };
 
 int ServeMain(const CommandLine& line);
 int ConfigMain(const CommandLine& line);
+int TokenizeMain(const CommandLine& line);
+int RenderMain(const CommandLine& line);
+int DecodeMain(const CommandLine& line);
 int GenerateMain(const CommandLine& line);
 int LogitsMain(const CommandLine& line);
 int DoctorMain(const CommandLine& line);

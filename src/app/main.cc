@@ -21,6 +21,9 @@ struct Command {
 constexpr Command kCommands[] = {
     {"serve", "Serve the HTTP API.", &ServeMain},
     {"config", "Check a config file; print all options.", &ConfigMain},
+    {"tokenize", "Show the tokens of a text.", &TokenizeMain},
+    {"render", "Show the prompt that a request becomes.", &RenderMain},
+    {"decode", "Show the answer that a model's output becomes.", &DecodeMain},
     {"generate", "Go on from a prompt without a server.", &GenerateMain},
     {"logits", "Write the logits of a prompt to a file.", &LogitsMain},
     {"doctor", "Print every limit; print the way of a token.", &DoctorMain},

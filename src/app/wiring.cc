@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "app/cut_tokenizer.h"
+#include "app/codec_tool.h"
 #include "app/engine_thread.h"
 #include "app/inspection.h"
 #include "base/limits.h"
@@ -26,24 +26,6 @@ Result<codec::ScriptBook> ReadScript(FileSystem& files,
   Result<codec::ScriptBook> book = codec::ScriptBook::Parse(text, n_vocabulary);
   if (!book) book.error().AddContext(path);
   return book;
-}
-
-// Of the model's tokenizer.json, of --tokenizer, or, for a script, of the small one that is built
-// in.
-Result<std::unique_ptr<const codec::deepseek_v41::Format>> ReadFormat(FileSystem& files,
-                                                                      const AppOptions& options) {
-  std::string path = options.tokenizer;
-  if (path.empty() && options.script.empty()) path = options.model + "/tokenizer.json";
-  std::string text;
-  if (!path.empty()) {
-    SLUICE_TRY(text, files.ReadWhole(path, limits::kMaxTokenMapBytes));
-  }
-  Result<token::Vocabulary> vocabulary =
-      token::Vocabulary::Parse(path.empty() ? kCutTokenizer : text);
-  if (!vocabulary) return std::move(vocabulary.error().AddContext(path));
-  auto format = codec::deepseek_v41::Format::Make(std::move(*vocabulary));
-  if (!format) format.error().AddContext(path);
-  return format;
 }
 
 // Whether the model is one and fits, before anything of it is read. Takes from the card's context
@@ -126,7 +108,8 @@ Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& 
                            .n_context = options.n_context,
                            .n_output_max = options.n_output_max};
   if (options.script.empty()) SLUICE_TRY(LookAtModel(env.fs, options, card));
-  SLUICE_TRY(auto format, ReadFormat(env.fs, options));
+  std::string tokenizer;
+  SLUICE_TRY(auto format, ReadFormat(env.fs, options, tokenizer));
   auto parts = std::make_unique<Parts>(options, std::move(card), std::move(format));
   SLUICE_TRY(parts->OpenService(env, options));
   parts->router.emplace(cluster::Router::Params{.max_waiting = options.serve.max_requests},
@@ -141,7 +124,8 @@ Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& 
                                               .format = *parts->format,
                                               .script = parts->script ? &*parts->script : nullptr,
                                               .strict = options.serve.strict,
-                                              .default_thinking = options.default_thinking},
+                                              .default_thinking = options.default_thinking,
+                                              .profile = options.codec.ToProfile()},
                                   .version = std::string(kVersion)}));
   parts->engine.emplace(*parts->service, parts->bell, env.clock, *parts->server);
   return std::unique_ptr<Wiring>(new Wiring(std::move(parts)));

@@ -34,7 +34,8 @@ struct LabelTraits;  // kLabel, kNames, kCount
 #define SLUICE_ROUTE_VALUES(X)                                                                  \
   X(kChat, "chat") X(kMessages, "messages") X(kCompletions, "completions")                      \
   X(kResponses, "responses")                                                                    \
-  X(kCountTokens, "count_tokens") X(kModels, "models") X(kHealth, "health")                     \
+  X(kCountTokens, "count_tokens") X(kTokenize, "tokenize") X(kDetokenize, "detokenize")         \
+  X(kRender, "render") X(kModels, "models") X(kHealth, "health")                                \
   X(kReady, "ready") X(kMetrics, "metrics") X(kVersion, "version") X(kAdmin, "admin")           \
   X(kRoot, "root") X(kOther, "other")
 SLUICE_LABEL(Route, "route", SLUICE_ROUTE_VALUES)

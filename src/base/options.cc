@@ -253,6 +253,13 @@ std::string_view OptionSet::Nearest(std::string_view name, OptionReach reach) co
   return NearestName(name, known);
 }
 
+void OptionSet::SetDefault(std::string_view name, std::string_view value, std::string_view where) {
+  DeclaredOption* option = Find(name, OptionReach::kFlagOnly);
+  SLUICE_CHECK(option != nullptr);
+  const Status status = option->SetText(value, {OptionOrigin::kDefault, std::string(where)});
+  SLUICE_CHECK(status.ok());
+}
+
 Status OptionSet::ReadFlags(std::span<const std::string> args) {
   CLI::App parser;
   parser.set_help_flag("");

@@ -112,6 +112,10 @@ class OptionSet {
   // TOML without tables; `file_name` is how messages call it.
   Status ReadFile(std::string_view text, std::string_view file_name);
 
+  // Gives an option that no source has set another default; `where` says whose it is. The value, as
+  // a flag has it, must be allowed.
+  void SetDefault(std::string_view name, std::string_view value, std::string_view where);
+
   // In the order of declaration.
   std::vector<OptionLine> Lines() const;
   // Grouped, wrapped at 100 columns.

@@ -27,6 +27,19 @@ std::vector<std::string> Words(const std::string& line) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 
+TEST(Options, AnotherDefaultGivesWayToEverySourceAndSaysWhereItComesFrom) {
+  OptionSample s;
+  ASSERT_TRUE(s.Flags({"--port", "9000"}).ok());
+  s.set.SetDefault("port", "7", "house rules");
+  s.set.SetDefault("color", "blue", "house rules");
+  EXPECT_EQ(s.port, 9000);
+  EXPECT_EQ(s.color, Color::kBlue);
+  EXPECT_EQ(s.Line("color").origin, "house rules");
+  EXPECT_EQ(s.Line("color").default_text, "green");
+  ASSERT_TRUE(s.File("color = \"red\"").ok());
+  EXPECT_EQ(s.color, Color::kRed);
+}
+
 TEST(Options, FlagsSetEveryKind) {
   OptionSample s;
   const Status status = s.Flags(

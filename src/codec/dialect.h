@@ -91,7 +91,6 @@ struct Dialect {
   std::span<const char* const> paths;  // POST
   Result<DecodedRequest> (*decode)(std::string_view body, const PrepareContext& context);
   std::string (*error_body)(const Status& status, std::string_view request_id);  // JSON text
-  std::span<const char* const> count_paths = {};  // POST: the same body, answered by its tokens
   std::string (*overflow_text)(const Overflow& overflow) = &OverflowText;
   int32_t overloaded_status = 503;  // HTTP
 };

@@ -25,8 +25,6 @@ constexpr const char* kCompletionsPaths[] = {"/v1/completions", "/completions",
                                              "/beta/completions"};
 
 constexpr const char* kMessagesPaths[] = {"/v1/messages", "/anthropic/v1/messages"};
-constexpr const char* kMessagesCountPaths[] = {"/v1/messages/count_tokens",
-                                               "/anthropic/v1/messages/count_tokens"};
 
 // Clients read the numbers out of it (spec http-api.md §10.1): the first is the larger one.
 std::string MessagesOverflowText(const Overflow& overflow) {
@@ -50,7 +48,6 @@ constexpr Dialect kDialects[] = {
      .paths = kMessagesPaths,
      .decode = &messages::Decode,
      .error_body = &messages::ErrorBody,
-     .count_paths = kMessagesCountPaths,
      .overflow_text = &MessagesOverflowText,
      .overloaded_status = 529},
     {.api = Api::kCompletions,

@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "codec/dialect.h"
+#include "codec/inquiry.h"
 #include "codec/sample_format_test_impl.h"
 #include "codec/script_book.h"
 
@@ -201,10 +202,12 @@ TEST(Dialects, EachApiHasADialectWithPathsOfItsOwn) {
   for (const Dialect& dialect : Dialects()) {
     EXPECT_EQ(&DialectOf(dialect.api), &dialect);
     EXPECT_FALSE(dialect.paths.empty()) << dialect.name;
-    for (std::span<const char* const> group : {dialect.paths, dialect.count_paths}) {
-      n_paths += group.size();
-      paths.insert(group.begin(), group.end());
-    }
+    n_paths += dialect.paths.size();
+    paths.insert(dialect.paths.begin(), dialect.paths.end());
+  }
+  for (const Inquiry& inquiry : Inquiries()) {
+    n_paths += inquiry.paths.size();
+    paths.insert(inquiry.paths.begin(), inquiry.paths.end());
   }
   EXPECT_EQ(paths.size(), n_paths);
   EXPECT_STREQ(DialectOf(Api::kChat).name, "chat");

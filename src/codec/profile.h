@@ -1,8 +1,11 @@
 // Profile: where the codec may follow the reference codec or its own better judgement (spec
-// recipe.md §11). Plain data; the defaults are what users get, kReference is what golden cases of
+// recipe.md §11). Plain data; the defaults are what users get, Reference() is what golden cases of
 // the reference are compared with.
 
 #pragma once
+
+#include <span>
+#include <string_view>
 
 namespace sluice::codec {
 
@@ -38,6 +41,8 @@ struct Profile {
   bool messages_web_search_drop = false;
   // Messages: only configured model names, instead of any.
   bool strict_model_names = false;
+  // Chat: reasoning is sent as `reasoning` too, beside `reasoning_content` (open case C19).
+  bool chat_reasoning_twice = false;
   // All that is ours beyond the switches: integer efforts, allowed_tools, developer, custom tools,
   // max_completion_tokens, parallel calls switched off, thinking budgets, n, error envelopes.
   bool extensions = true;
@@ -62,7 +67,18 @@ inline Profile Profile::Reference() {
           .responses_web_search_drop = true,
           .messages_web_search_drop = false,
           .strict_model_names = true,
+          .chat_reasoning_twice = false,
           .extensions = false};
 }
+
+// What an operator may choose, one by one, by the names of spec recipe.md §11. The rest of a
+// profile comes as a whole.
+struct ProfileSwitch {
+  std::string_view name;       // "malformed-calls"
+  std::string_view values[2];  // the first is Profile{}'s
+  bool Profile::* field;
+  std::string_view help;  // a sentence for the list of options
+};
+std::span<const ProfileSwitch> ProfileSwitches();
 
 }  // namespace sluice::codec

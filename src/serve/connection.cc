@@ -10,8 +10,8 @@
 #include "base/metrics.h"
 #include "serve/body.h"
 #include "serve/generation.h"
+#include "serve/inquiry.h"
 #include "serve/operations.h"
-#include "serve/token_count.h"
 
 namespace sluice::serve {
 namespace {
@@ -56,6 +56,12 @@ void DropEmptyLines(std::string& bytes, int& n_dropped) {
     bytes.erase(0, 2);
     ++n_dropped;
   }
+}
+
+// count_tokens belongs to its API; the other inquiries are for tools.
+bool IsSwitchedOff(const RouteMatch& match, const ServeOptions& options) {
+  return match.inquiry != nullptr && !options.token_endpoints &&
+         match.inquiry->kind != codec::Inquiry::Kind::kCountTokens;
 }
 
 // A value of the client's, short enough for a message.
@@ -156,8 +162,8 @@ Async<bool> Connection::ServeOne() {
   } else if (end == ReadEnd::kDone && match.route->handler == Handler::kGenerate) {
     Generation generation(*this, *request, *match.dialect, *account_);
     again = co_await generation.Run();
-  } else if (end == ReadEnd::kDone && match.route->handler == Handler::kCountTokens) {
-    again = co_await CountTokens(*this, *request, *match.dialect, *account_);
+  } else if (end == ReadEnd::kDone && match.route->handler == Handler::kInquiry) {
+    again = co_await AnswerInquiry(*this, *request, *match.inquiry, *account_);
   } else if (end == ReadEnd::kDone) {
     Response response = HandleOperation(net_, {.match = match,
                                                .query = request->head().query,
@@ -182,6 +188,7 @@ Async<Connection::ReadEnd> Connection::ReadRequest(HttpRequest& request,
   const RequestHead& head = request.head();
   request.keep_alive = head.keep_alive;
   match = FindRoute(head.method, head.path, from_.port);
+  if (IsSwitchedOff(match, net_.options)) match = {};
   route_label_ = RouteLabel(match);
   refusal = Check(request, match);
   if (!refusal.ok()) co_return ReadEnd::kRefused;

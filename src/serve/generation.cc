@@ -73,9 +73,10 @@ Async<Status> Generation::Prepare() {
   PrepareParams params{.dialect = dialect_,
                        .context = net_.ContextFor(account_.key),
                        .deadline = started_ + net_.options.request_timeout};
-  prepared_.emplace();
+  PrepOutput output;
   Duration spent;
-  Status status = co_await PrepareBody(connection_, request_, params, *prepared_, spent);
+  Status status = co_await PrepareBody(connection_, request_, params, output, spent);
+  prepared_.emplace(std::move(output.prepared));
   trace_.Add(Zone::kCodecDecode, spent);
   co_return status;
 }
@@ -267,11 +268,8 @@ Async<bool> Generation::SendHeartbeat() {
 
 Headers Generation::AnswerHeaders() const {
   Headers headers;
-  headers.emplace_back("x-served-model", net_.parts.prepare.model.name);
-  if (prepared_ && !prepared_->ignored_fields.empty()) {
-    headers.emplace_back("x-sluice-ignored-fields",
-                         fmt::format("{}", fmt::join(prepared_->ignored_fields, ", ")));
-  }
+  AddModelHeaders(net_, prepared_ ? prepared_->ignored_fields : std::vector<std::string>(),
+                  headers);
   if (prepared_ && prepared_->n_missing_reasoning > 0) {
     headers.emplace_back("x-sluice-missing-reasoning",
                          fmt::format("{}", prepared_->n_missing_reasoning));

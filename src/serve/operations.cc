@@ -205,6 +205,20 @@ Response Limits() {
   return response;
 }
 
+metrics::Route RouteLabelOf(codec::Inquiry::Kind kind) {
+  switch (kind) {
+    case codec::Inquiry::Kind::kCountTokens:
+      return metrics::Route::kCountTokens;
+    case codec::Inquiry::Kind::kTokenize:
+      return metrics::Route::kTokenize;
+    case codec::Inquiry::Kind::kDetokenize:
+      return metrics::Route::kDetokenize;
+    case codec::Inquiry::Kind::kRender:
+      return metrics::Route::kRender;
+  }
+  return metrics::Route::kOther;
+}
+
 metrics::Route RouteLabelOf(codec::Api api) {
   switch (api) {
     case codec::Api::kChat:
@@ -261,7 +275,7 @@ Response HandleOperation(Net& net, const Operation& operation) {
       return State(true, "");
     }
     case Handler::kGenerate:
-    case Handler::kCountTokens:
+    case Handler::kInquiry:
       break;
   }
   SLUICE_CHECK(!"a route without a handler");
@@ -269,10 +283,8 @@ Response HandleOperation(Net& net, const Operation& operation) {
 }
 
 metrics::Route RouteLabel(const RouteMatch& match) {
-  if (match.dialect != nullptr) {
-    const bool counts = match.route != nullptr && match.route->handler == Handler::kCountTokens;
-    return counts ? metrics::Route::kCountTokens : RouteLabelOf(match.dialect->api);
-  }
+  if (match.inquiry != nullptr) return RouteLabelOf(match.inquiry->kind);
+  if (match.dialect != nullptr) return RouteLabelOf(match.dialect->api);
   if (match.route == nullptr) return metrics::Route::kOther;
   switch (match.route->handler) {
     case Handler::kRoot:

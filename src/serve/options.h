@@ -32,6 +32,7 @@ struct ServeOptions {
   bool strict = false;
   bool trace = false;
   bool sse_coalesce = true;
+  bool token_endpoints = true;
 
   int32_t max_connections = 4096;
   int32_t max_requests = 1024;

@@ -6,6 +6,19 @@
 
 namespace sluice::serve {
 
+Result<PrepOutput> PrepareNow(const codec::Dialect& dialect,
+                              const codec::Inquiry* inquiry,
+                              std::string_view body,
+                              const codec::PrepareContext& context) {
+  PrepOutput output;
+  if (inquiry == nullptr) {
+    SLUICE_TRY(output.prepared, codec::Prepare(dialect, body, context));
+  } else {
+    SLUICE_TRY(output.answer, inquiry->answer(dialect, body, context));
+  }
+  return output;
+}
+
 PrepJob::PrepJob(Net& net, Params params) : net_(net), params_(std::move(params)) {
   run = &RunWork;
 }
@@ -42,7 +55,7 @@ void PrepJob::RunWork(Work& self) {
   if (must_ring) ready.Ring();
 }
 
-Result<codec::Prepared> PrepJob::Prepare() {
+Result<PrepOutput> PrepJob::Prepare() {
   Status abandoned(ErrorCode::kCancelled, "nobody waits for this request");
   if (is_abandoned()) return abandoned;
   std::string body = std::move(params_.body);
@@ -50,7 +63,7 @@ Result<codec::Prepared> PrepJob::Prepare() {
     SLUICE_TRY(body, DecodeBody(params_.encoding, body, net_.options.max_body_bytes));
   }
   if (is_abandoned()) return abandoned;
-  return codec::Prepare(params_.dialect, body, params_.context);
+  return PrepareNow(params_.dialect, params_.inquiry, body, params_.context);
 }
 
 }  // namespace sluice::serve

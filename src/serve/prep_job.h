@@ -13,14 +13,28 @@
 #include "base/ready_list.h"
 #include "base/work_pool.h"
 #include "codec/dialect.h"
+#include "codec/inquiry.h"
 #include "serve/net.h"
 
 namespace sluice::serve {
+
+// What becomes of a body: the request for tokens, or the answer of an inquiry.
+struct PrepOutput {
+  codec::Prepared prepared;
+  codec::InquiryAnswer answer;
+};
+
+// Hop 2 on this thread. `inquiry` null: the request is prepared.
+Result<PrepOutput> PrepareNow(const codec::Dialect& dialect,
+                              const codec::Inquiry* inquiry,
+                              std::string_view body,
+                              const codec::PrepareContext& context);
 
 class PrepJob : public Work {
  public:
   struct Params {
     const codec::Dialect& dialect;
+    const codec::Inquiry* inquiry;  // null: none
     codec::PrepareContext context;
     std::string encoding;  // of the body; empty: none
     std::string body;
@@ -40,19 +54,19 @@ class PrepJob : public Work {
   [[nodiscard]] bool Abandon();
 
   // Once done().
-  Result<codec::Prepared> TakeResult() { return std::move(*result_); }
+  Result<PrepOutput> TakeResult() { return std::move(*result_); }
   Duration spent() const { return spent_; }
 
  private:
   enum class State : uint8_t { kPending, kAbandoned, kFinishing, kDone };
 
   static void RunWork(Work& self);
-  Result<codec::Prepared> Prepare();
+  Result<PrepOutput> Prepare();
   bool is_abandoned() const { return state_.load(std::memory_order_acquire) == State::kAbandoned; }
 
   Net& net_;
   Params params_;
-  std::optional<Result<codec::Prepared>> result_;
+  std::optional<Result<PrepOutput>> result_;
   Duration spent_;
   std::atomic<State> state_{State::kPending};
 };

@@ -1,8 +1,10 @@
 #include "serve/preparation.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "base/metrics.h"
 #include "base/work_pool.h"
-#include "serve/prep_job.h"
 
 namespace sluice::serve {
 namespace {
@@ -30,16 +32,16 @@ Status WhyEnd(Connection& connection, Time deadline) {
 
 Status Took(Connection& connection,
             HttpRequest& request,
-            Result<codec::Prepared> result,
-            codec::Prepared& prepared) {
+            Result<PrepOutput> result,
+            PrepOutput& output) {
   request.body = std::string();
   if (!result) return std::move(result.error());
-  prepared = std::move(*result);
+  output = std::move(*result);
   // A compressed body may become a prompt a thousand times its size.
-  const std::vector<TokenId>& prompt = *prepared.generate.prompt;
-  const codec::AnswerSpec& answer = prepared.answer;
-  const size_t n_bytes =
-      prompt.size() * sizeof(TokenId) + answer.echo.size() + answer.keep.input.size();
+  const codec::AnswerSpec& answer = output.prepared.answer;
+  size_t n_bytes = answer.echo.size() + answer.keep.input.size() + output.answer.body.size();
+  const auto& prompt = output.prepared.generate.prompt;
+  if (prompt != nullptr) n_bytes += prompt->size() * sizeof(TokenId);
   return connection.Charge(request, static_cast<int64_t>(n_bytes));
 }
 
@@ -51,10 +53,16 @@ Status Overloaded(std::string message) {
   return status;
 }
 
+void AddModelHeaders(const Net& net, const std::vector<std::string>& ignored, Headers& headers) {
+  headers.emplace_back("x-served-model", net.parts.prepare.model.name);
+  if (ignored.empty()) return;
+  headers.emplace_back("x-sluice-ignored-fields", fmt::format("{}", fmt::join(ignored, ", ")));
+}
+
 Async<Status> PrepareBody(Connection& connection,
                           HttpRequest& request,
                           const PrepareParams& params,
-                          codec::Prepared& prepared,
+                          PrepOutput& output,
                           Duration& spent) {
   Net& net = connection.net();
   Signal& wake = connection.wake();
@@ -63,14 +71,16 @@ Async<Status> PrepareBody(Connection& connection,
   const bool may_grow = params.dialect.api == codec::Api::kResponses;
   if (encoding.empty() && request.body.size() <= kInlinePrepBytes && !may_grow) {
     Time begin = net.Now();
-    Result<codec::Prepared> result = codec::Prepare(params.dialect, request.body, params.context);
+    Result<PrepOutput> result =
+        PrepareNow(params.dialect, params.inquiry, request.body, params.context);
     spent = net.Now() - begin;
     metrics::Observe(metrics::kPrep, spent.seconds());
-    co_return Took(connection, request, std::move(result), prepared);
+    co_return Took(connection, request, std::move(result), output);
   }
   bool is_large = !encoding.empty() || request.body.size() > kLargeBodyBytes;
   WorkPool& pool = is_large ? net.parts.prep_large : net.parts.prep;
   PrepJob::Params job_params{.dialect = params.dialect,
+                             .inquiry = params.inquiry,
                              .context = params.context,
                              .encoding = encoding,
                              .body = std::move(request.body),
@@ -88,7 +98,7 @@ Async<Status> PrepareBody(Connection& connection,
   owned.reset(job);
   spent = owned->spent();
   metrics::Observe(metrics::kPrep, spent.seconds());
-  co_return Took(connection, request, owned->TakeResult(), prepared);
+  co_return Took(connection, request, owned->TakeResult(), output);
 }
 
 }  // namespace sluice::serve

@@ -8,7 +8,9 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "codec/dialect.h"
+#include "codec/inquiry.h"
 #include "serve/connection.h"
+#include "serve/prep_job.h"
 #include "serve/task.h"
 
 namespace sluice::serve {
@@ -20,14 +22,18 @@ struct PrepareParams {
   const codec::Dialect& dialect;
   codec::PrepareContext context;
   Time deadline;
+  const codec::Inquiry* inquiry = nullptr;  // null: the request is prepared
 };
 
-// Takes the request's body and fills `prepared`, which counts as what the request holds. `spent`:
+// x-served-model, and x-sluice-ignored-fields if there are any.
+void AddModelHeaders(const Net& net, const std::vector<std::string>& ignored, Headers& headers);
+
+// Takes the request's body and fills `output`, which counts as what the request holds. `spent`:
 // time of the work itself. kCancelled: the client is gone.
 Async<Status> PrepareBody(Connection& connection,
                           HttpRequest& request,
                           const PrepareParams& params,
-                          codec::Prepared& prepared,
+                          PrepOutput& output,
                           Duration& spent);
 
 }  // namespace sluice::serve

@@ -33,7 +33,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/admin/reload", Port::kAdmin, Access::kAnyone, Handler::kReload},
 };
 constexpr Route kGenerateRoute = {"POST", "", Port::kPublic, Access::kKey, Handler::kGenerate};
-constexpr Route kCountRoute = {"POST", "", Port::kPublic, Access::kKey, Handler::kCountTokens};
+constexpr Route kInquiryRoute = {"POST", "", Port::kPublic, Access::kKey, Handler::kInquiry};
 
 // `rest`: what stands in the place of a name, if the path has one.
 bool Serves(const Route& route, std::string_view path, Port port, std::string_view& rest) {
@@ -55,19 +55,25 @@ bool Serves(const Route& route, std::string_view path, Port port, std::string_vi
   return true;
 }
 
-struct DialectRoute {
-  const codec::Dialect* dialect = nullptr;
-  const Route* route = nullptr;
-};
+bool Holds(std::span<const char* const> paths, std::string_view path) {
+  return std::ranges::find(paths, path) != paths.end();
+}
 
-DialectRoute DialectAt(std::string_view path) {
+// A path of the codec's: a dialect's or an inquiry's. `route` null: neither.
+RouteMatch CodecPath(std::string_view path) {
+  RouteMatch match;
   for (const codec::Dialect& dialect : codec::Dialects()) {
-    if (std::ranges::find(dialect.paths, path) != dialect.paths.end())
-      return {&dialect, &kGenerateRoute};
-    if (std::ranges::find(dialect.count_paths, path) != dialect.count_paths.end())
-      return {&dialect, &kCountRoute};
+    if (!Holds(dialect.paths, path)) continue;
+    match.route = &kGenerateRoute;
+    match.dialect = &dialect;
   }
-  return {};
+  for (const codec::Inquiry& inquiry : codec::Inquiries()) {
+    if (!Holds(inquiry.paths, path)) continue;
+    match.route = &kInquiryRoute;
+    match.dialect = &codec::DialectOf(inquiry.api);
+    match.inquiry = &inquiry;
+  }
+  return match;
 }
 
 }  // namespace
@@ -76,10 +82,10 @@ std::span<const Route> Routes() { return kRoutes; }
 
 RouteMatch FindRoute(std::string_view method, std::string_view path, Port port) {
   RouteMatch match;
-  if (DialectRoute at = DialectAt(path); at.dialect != nullptr && port == Port::kPublic) {
+  if (port == Port::kPublic) match = CodecPath(path);
+  if (match.route != nullptr) {
     match.allow = "POST, OPTIONS";
-    if (method == "POST") match.route = at.route;
-    match.dialect = at.dialect;
+    if (method != "POST") match.route = nullptr;
     return match;
   }
   for (const Route& route : kRoutes) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "codec/dialect.h"
+#include "codec/inquiry.h"
 
 namespace sluice::serve {
 
@@ -20,8 +21,8 @@ enum class Access : uint8_t {
 };
 
 enum class Handler : uint8_t {
-  kGenerate,     // RouteMatch::dialect
-  kCountTokens,  // RouteMatch::dialect
+  kGenerate,  // RouteMatch::dialect
+  kInquiry,   // RouteMatch::inquiry, with the dialect of its errors
   kRoot,
   kModels,
   kModel,
@@ -52,7 +53,8 @@ std::span<const Route> Routes();
 
 struct RouteMatch {
   const Route* route = nullptr;             // null: see `allow`
-  const codec::Dialect* dialect = nullptr;  // kGenerate, kCountTokens
+  const codec::Dialect* dialect = nullptr;  // kGenerate, kInquiry
+  const codec::Inquiry* inquiry = nullptr;  // kInquiry
   std::string_view rest;                    // what stands in the place of a name
   std::string allow;                        // methods of this path; empty: no such path
 };

@@ -36,17 +36,31 @@ TEST(Routes, TokensComeFromThePublicPortOnly) {
   }
 }
 
-TEST(Routes, CountingTokensIsTheDialectsToo) {
-  for (const char* path : {"/v1/messages/count_tokens", "/anthropic/v1/messages/count_tokens"}) {
-    RouteMatch match = FindRoute("POST", path, Port::kPublic);
-    ASSERT_NE(match.route, nullptr) << path;
-    EXPECT_EQ(match.route->handler, Handler::kCountTokens);
-    EXPECT_EQ(match.route->access, Access::kKey);
-    EXPECT_STREQ(match.dialect->name, "messages");
-    EXPECT_EQ(FindRoute("GET", path, Port::kPublic).allow, "POST, OPTIONS");
-    EXPECT_TRUE(FindRoute("POST", path, Port::kAdmin).allow.empty());
+TEST(Routes, InquiriesNeedAKeyAndArePostsOfThePublicPort) {
+  for (const codec::Inquiry& inquiry : codec::Inquiries()) {
+    for (const char* path : inquiry.paths) {
+      RouteMatch match = FindRoute("POST", path, Port::kPublic);
+      ASSERT_NE(match.route, nullptr) << path;
+      EXPECT_EQ(match.route->handler, Handler::kInquiry) << path;
+      EXPECT_EQ(match.route->access, Access::kKey) << path;
+      EXPECT_EQ(match.inquiry, &inquiry) << path;
+      EXPECT_EQ(match.dialect, &codec::DialectOf(inquiry.api)) << path;
+      EXPECT_EQ(FindRoute("GET", path, Port::kPublic).allow, "POST, OPTIONS") << path;
+      EXPECT_TRUE(FindRoute("POST", path, Port::kAdmin).allow.empty()) << path;
+    }
   }
   EXPECT_TRUE(FindRoute("POST", "/v1/chat/completions/count_tokens", Port::kPublic).allow.empty());
+}
+
+TEST(Routes, EveryApiPathHasARenderPath) {
+  for (const codec::Dialect& dialect : codec::Dialects()) {
+    for (std::string path : dialect.paths) {
+      const RouteMatch match = FindRoute("POST", path += "/render", Port::kPublic);
+      ASSERT_NE(match.inquiry, nullptr) << path;
+      EXPECT_EQ(match.inquiry->kind, codec::Inquiry::Kind::kRender) << path;
+      EXPECT_EQ(match.dialect, &dialect) << path;
+    }
+  }
 }
 
 TEST(Routes, HeadIsAnsweredLikeGetAndModelsCarryTheirName) {

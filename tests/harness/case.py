@@ -13,6 +13,7 @@ _APIS = {
     "messages": ("/v1/messages", _MESSAGES),
     "completions": ("/v1/completions", {"prompt": "hi"}),
     "responses": ("/v1/responses", {"input": "hi"}),
+    "inquiries": ("/tokenize", {}),
 }
 _EVENT = re.compile(r'\s*(reasoning|content|finish|error)\s+("(?:[^"\\]|\\.)*"|\w+)\s*')
 
@@ -43,10 +44,11 @@ class Case:
     header_is: list = field(default_factory=list)
     stop: str | None = None  # Messages: the stop string that was found
     blocks: list | None = None  # Messages: the content of the answer
+    answer: dict | None = None  # inquiries: members of the answer
 
     @property
     def takes_script(self):
-        return bool(self.script) or self.status == 200
+        return self.answer is None and (bool(self.script) or self.status == 200)
 
 
 def expand(value, i=None):
@@ -137,8 +139,8 @@ def _take(case, state, key, value):
         case.path = value
     elif key == "stop":
         case.stop = json.loads(value)
-    elif key == "blocks":
-        case.blocks = json.loads(value)
+    elif key in ("blocks", "answer"):
+        setattr(case, key, json.loads(value))
     else:
         raise ValueError(f"unknown keyword {key!r}")
 
@@ -150,8 +152,9 @@ def _finish(case, state):
     case.script = [expand(x) for x in case.script]
     # A line that looks at the prompt, or a body that is no request, leaves no place for the marker.
     conditional = any("when" in x for x in case.script if isinstance(x, dict))
-    case.alone = case.alone or conditional or (case.body is not None and case.status == 200)
-    if case.body is not None:
+    takes_marker = case.body is None or case.status != 200 or case.answer is not None
+    case.alone = case.alone or conditional or not takes_marker
+    if case.body is not None or case.answer is not None:
         case.runs = ("plain",)
     elif "stream" in case.request and case.request["stream"] is not None:
         case.runs = ("stream" if case.request["stream"] is True else "plain",)

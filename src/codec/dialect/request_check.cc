@@ -63,6 +63,22 @@ Status CheckOutputLimit(std::string_view name,
                                      name, model.n_output_max));
 }
 
+Status ReadStreamOptions(const JsonValue& value, RawStream& stream) {
+  if (!value.is_object()) return WrongValue("stream_options", "an object", value);
+  stream.has_options = true;
+  return ReadBool("stream_options.include_usage", value.Find("include_usage"),
+                  stream.include_usage);
+}
+
+Status TakeStream(const RawStream& stream, AnswerSpec& answer) {
+  answer.stream = stream.on.value_or(false);
+  if (stream.has_options && !answer.stream) {
+    return Status::Invalid("stream_options should be set along with stream = true");
+  }
+  answer.include_usage = stream.include_usage.value_or(false);
+  return Status::Ok();
+}
+
 Status CheckUser(const std::optional<std::string_view>& user) {
   if (!user || user->size() <= limits::kMaxUserIdBytes) return Status::Ok();
   return Status::InvalidField("user", fmt::format("`user` has {} bytes, at most {} are allowed",

@@ -35,6 +35,15 @@ Status CheckOutputLimit(std::string_view name,
                         const std::optional<uint64_t>& asked,
                         const ModelCard& model);
 
+// `stream` and `stream_options` of Chat and Completions.
+struct RawStream {
+  std::optional<bool> on;
+  bool has_options = false;
+  std::optional<bool> include_usage;
+};
+Status ReadStreamOptions(const JsonValue& value, RawStream& stream);
+Status TakeStream(const RawStream& stream, AnswerSpec& answer);
+
 // At most kMaxUserIdBytes.
 Status CheckUser(const std::optional<std::string_view>& user);
 

@@ -4,22 +4,10 @@
 
 #include <algorithm>
 
+#include "codec/base64_test_impl.h"
+
 namespace sluice::conformance {
 namespace {
-
-std::string FromBase64(const std::string& text) {
-  const std::string alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  uint32_t bits = 0;
-  int n_bits = 0;
-  for (char c : text) {
-    if (c == '=') break;
-    bits = bits << 6 | static_cast<uint32_t>(alphabet.find(c));
-    n_bits += 6;
-    if (n_bits >= 8) out += static_cast<char>(bits >> (n_bits -= 8));
-  }
-  return out;
-}
 
 std::string Text(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -51,7 +39,7 @@ const codec::Dialect* DialectOf(const Json& c) {
 
 std::string BodyOf(const Json& c) {
   if (c.contains("request_raw")) return c["request_raw"];
-  if (c.contains("request_base64")) return FromBase64(c["request_base64"]);
+  if (c.contains("request_base64")) return codec::FromBase64(c["request_base64"].get<std::string>());
   return c["request"].dump();
 }
 

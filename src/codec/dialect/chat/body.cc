@@ -52,12 +52,6 @@ Status ReadTemplateArguments(const JsonValue& value, Body& body) {
                kName);
 }
 
-Status ReadStreamOptions(const JsonValue& value, Body& body) {
-  if (!value.is_object()) return WrongValue("stream_options", "an object", value);
-  body.has_stream_options = true;
-  return ReadBool("stream_options.include_usage", value.Find("include_usage"), body.include_usage);
-}
-
 Status ReadJsonSchemaFormat(const JsonValue& value, Body& body) {
   JsonValue holder = value.Find("json_schema");
   if (!holder.exists()) return Missing("response_format.json_schema", "an object");
@@ -145,8 +139,8 @@ constexpr Field<Body> kFields[] = {
     {"service_tier", nullptr},
     {"stop", [](const JsonValue& v, Body& b) { return ReadStopField("stop", v, b.stop); }},
     {"store", nullptr},
-    {"stream", [](const JsonValue& v, Body& b) { return ReadBool("stream", v, b.stream); }},
-    {"stream_options", ReadStreamOptions},
+    {"stream", [](const JsonValue& v, Body& b) { return ReadBool("stream", v, b.stream.on); }},
+    {"stream_options", [](const JsonValue& v, Body& b) { return ReadStreamOptions(v, b.stream); }},
     {"temperature",
      [](const JsonValue& v, Body& b) { return ReadNumber("temperature", v, b.temperature); }},
     {"thinking", ReadThinking},

@@ -15,6 +15,7 @@
 #include "codec/dialect/chat/messages.h"
 #include "codec/dialect/chat/tools.h"
 #include "codec/dialect/effort.h"
+#include "codec/dialect/request_check.h"
 #include "codec/dialect/sampling.h"
 
 namespace sluice::codec::chat {
@@ -42,9 +43,7 @@ struct Body {
   JsonValue logit_bias;  // an object, if it is there
 
   RawStops stop;
-  std::optional<bool> stream;
-  bool has_stream_options = false;
-  std::optional<bool> include_usage;
+  RawStream stream;
 
   std::vector<RawTool> tools;
   RawToolChoice tool_choice;

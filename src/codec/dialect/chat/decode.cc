@@ -52,15 +52,6 @@ Status CheckPrefixCombinations(const Conversation& conversation) {
   return Status::Ok();
 }
 
-Status ReadStream(const Body& body, AnswerSpec& answer) {
-  answer.stream = body.stream.value_or(false);
-  if (body.has_stream_options && !answer.stream) {
-    return Status::Invalid("stream_options should be set along with stream = true");
-  }
-  answer.include_usage = body.include_usage.value_or(false);
-  return Status::Ok();
-}
-
 Status CheckResponseSchema(const Body& body) {
   if (body.response_format != ResponseFormat::kJsonSchema || !body.response_schema.exists())
     return Status::Ok();
@@ -181,7 +172,7 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
   conversation.parallel_tool_calls = body.parallel_tool_calls.value_or(true);
   SLUICE_TRY(CheckPrefixCombinations(conversation));
   SLUICE_TRY(CheckStops("stop", body.stop, request.answer.stops));
-  SLUICE_TRY(ReadStream(body, request.answer));
+  SLUICE_TRY(TakeStream(body.stream, request.answer));
   SLUICE_TRY(CheckResponseSchema(body));
   SLUICE_TRY(CheckStrictMix(conversation.tools, body.response_format.has_value()));
   SLUICE_TRY(ReadNumbers(body, context, request));

@@ -67,7 +67,7 @@ Encoder::Encoder(const AnswerSpec& spec, const AnswerIdentity& identity)
   // With thinking each delta names both fields, the other one null.
   delta_end_[Index(OutputKind::kReasoning)] = "\"}";
   delta_end_[Index(OutputKind::kContent)] =
-      spec.thinking ? "\",\"reasoning_content\":null}" : "\"}";
+      spec.thinking ? '"' + ReasoningMember("null") + '}' : "\"}";
   for (size_t kind = 0; kind < 2; ++kind) AppendTail(delta_end_[kind], "null", "null", tail_[kind]);
   for (size_t i = 0; i < choices_.size(); ++i) {
     Choice& choice = choices_[i];
@@ -94,13 +94,17 @@ void Encoder::OnEvent(int32_t choice, const OutputEvent& event, std::string& out
   }
   out += c.head[kind];
   AppendJsonEscaped(out, event.text);
+  const bool is_reasoning = event.kind == OutputKind::kReasoning;
+  if (is_reasoning && spec_.profile.chat_reasoning_twice) {
+    out += "\",\"reasoning\":\"";
+    AppendJsonEscaped(out, event.text);
+  }
   if (!spec_.logprobs) {
     out += tail_[kind];
     return;
   }
   logprobs_.clear();
   AppendLogprobs(event.logprobs, logprobs_);
-  const bool is_reasoning = event.kind == OutputKind::kReasoning;
   std::string object;
   AppendLogprobsObject(is_reasoning ? "" : logprobs_, is_reasoning ? logprobs_ : "", spec_.thinking,
                        object);
@@ -139,6 +143,13 @@ void Encoder::KeepCallEvent(Choice& c, const OutputEvent& event) {
   held_bytes_ += static_cast<int64_t>(event.text.size() + event.call_id.size());
 }
 
+// Behind another member. `value`: a JSON value.
+std::string Encoder::ReasoningMember(std::string_view value) const {
+  std::string members = fmt::format(",\"reasoning_content\":{}", value);
+  if (spec_.profile.chat_reasoning_twice) members += fmt::format(",\"reasoning\":{}", value);
+  return members;
+}
+
 // From the end of the delta to the end of the frame. `logprobs` and `finish`: JSON values.
 void Encoder::AppendTail(std::string_view delta_end,
                          std::string_view logprobs,
@@ -155,10 +166,10 @@ void Encoder::AppendTail(std::string_view delta_end,
 void Encoder::Begin(int32_t choice, const wire::Usage&, std::string& out) {
   if (!spec_.stream) return;
   out += choices_[static_cast<size_t>(choice)].start;
-  AppendTail(starts_in_reasoning_ ? R"({"role":"assistant","content":null,"reasoning_content":""})"
-             : spec_.thinking     ? R"({"role":"assistant","content":"","reasoning_content":null})"
-                                  : R"({"role":"assistant","content":""})",
-             "null", "null", out);
+  std::string delta = R"({"role":"assistant","content":)";
+  delta += starts_in_reasoning_ ? "null" : R"("")";
+  if (spec_.thinking) delta += ReasoningMember(starts_in_reasoning_ ? R"("")" : "null");
+  AppendTail(delta + '}', "null", "null", out);
 }
 
 void Encoder::End(int32_t choice,
@@ -169,8 +180,8 @@ void Encoder::End(int32_t choice,
   c.finish_reason = NameOf(end.finish);
   if (!spec_.stream) return;
   out += c.start;
-  std::string_view delta =
-      spec_.thinking ? R"({"content":"","reasoning_content":null})" : R"({"content":""})";
+  const std::string delta =
+      R"({"content":"")" + (spec_.thinking ? ReasoningMember("null") : "") + '}';
   AppendTail(delta, "null", fmt::format("\"{}\"", c.finish_reason), out);
   if (usage == nullptr) return;
   const std::string_view frame_end = spec_.include_usage ? ",\"usage\":null}\n\n" : "}\n\n";
@@ -209,9 +220,9 @@ void Encoder::AppendChoice(int32_t index, std::string& out) const {
   AppendJsonEscaped(out, content);
   out += '"';
   if (starts_in_reasoning_) {
-    out += ",\"reasoning_content\":\"";
-    AppendJsonEscaped(out, reasoning);
-    out += '"';
+    std::string value = "\"";
+    AppendJsonEscaped(value, reasoning);
+    out += ReasoningMember(value + '"');
   }
   if (!c.calls.empty()) AppendCalls(c.calls, out);
   out += "},\"logprobs\":";

@@ -57,6 +57,7 @@ class Encoder {
                   std::string_view finish,
                   std::string& out) const;
   void AppendChoice(int32_t index, std::string& out) const;
+  std::string ReasoningMember(std::string_view value) const;
   std::string Head(std::string_view object) const;
 
   const AnswerSpec& spec_;

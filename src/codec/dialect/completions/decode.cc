@@ -40,18 +40,10 @@ struct Body {
   std::optional<uint64_t> logprobs;
   JsonValue logit_bias;
   RawStops stop;
-  std::optional<bool> stream;
-  bool has_stream_options = false;
-  std::optional<bool> include_usage;
+  RawStream stream;
   std::optional<std::string_view> user;
   std::vector<std::string> unknown_fields;
 };
-
-Status ReadStreamOptions(const JsonValue& value, Body& body) {
-  if (!value.is_object()) return WrongValue("stream_options", "an object", value);
-  body.has_stream_options = true;
-  return ReadBool("stream_options.include_usage", value.Find("include_usage"), body.include_usage);
-}
 
 Status KeepPrompt(const JsonValue& value, Body& body) {
   body.prompt = value;
@@ -85,8 +77,8 @@ constexpr Field<Body> kFields[] = {
     {"prompt", KeepPrompt},
     {"seed", [](const JsonValue& v, Body& b) { return ReadUint("seed", v, b.seed); }},
     {"stop", [](const JsonValue& v, Body& b) { return ReadStopField("stop", v, b.stop); }},
-    {"stream", [](const JsonValue& v, Body& b) { return ReadBool("stream", v, b.stream); }},
-    {"stream_options", ReadStreamOptions},
+    {"stream", [](const JsonValue& v, Body& b) { return ReadBool("stream", v, b.stream.on); }},
+    {"stream_options", [](const JsonValue& v, Body& b) { return ReadStreamOptions(v, b.stream); }},
     {"suffix", [](const JsonValue& v, Body& b) { return ReadString("suffix", v, b.suffix); }},
     {"temperature",
      [](const JsonValue& v, Body& b) { return ReadNumber("temperature", v, b.temperature); }},
@@ -167,10 +159,7 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
   }
   SLUICE_TRY(ReadEcho(body, prompt, request.answer));
   SLUICE_TRY(CheckStops("stop", body.stop, request.answer.stops));
-  request.answer.stream = body.stream.value_or(false);
-  if (body.has_stream_options && !request.answer.stream)
-    return Status::Invalid("stream_options should be set along with stream = true");
-  request.answer.include_usage = body.include_usage.value_or(false);
+  SLUICE_TRY(TakeStream(body.stream, request.answer));
   SLUICE_TRY(ReadNumbers(body, context, request));
   SLUICE_TRY(CheckUser(body.user));
   request.user = body.user.value_or("");

@@ -117,17 +117,18 @@ void Encoder::End(int32_t choice,
   out += fmt::format(
       ",\"choices\":[{{\"index\":{},\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"{}\"}}]",
       choice, reason);
-  if (spec_.include_usage) out += ",\"usage\":null";
   if (usage != nullptr) {
     out += ",\"usage\":";
     AppendOpenAiUsage(*usage, {.with_reasoning = false}, out);
+  } else if (spec_.include_usage) {
+    out += ",\"usage\":null";
   }
   out += "}\n\n";
 }
 
 void Encoder::Finish(const wire::Usage& usage, std::string& out) {
   if (spec_.stream) {
-    if (spec_.include_usage) {
+    if (spec_.include_usage && spec_.profile.usage_chunk) {
       out += "data: ";
       out += head_;
       out += ",\"choices\":[],\"usage\":";

@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include "codec/dialect/field.h"
+#include "codec/dialect/token_ids.h"
 
 namespace sluice::codec::completions {
 namespace {
 
 constexpr std::string_view kAllowed = "a string, a list of token ids, or a list of one of them";
-
-bool IsTokenId(const JsonValue& value, int32_t n_vocabulary) {
-  return value.is(JsonKind::kInt) && value.AsInt64() >= 0 && value.AsInt64() < n_vocabulary;
-}
 
 Status ReadIds(const std::string& path,
                const JsonValue& value,
@@ -19,16 +16,7 @@ Status ReadIds(const std::string& path,
                RawPrompt& prompt) {
   if (value.size() == 0)
     return Status::InvalidField("prompt", fmt::format("`{}` must hold at least one token", path));
-  prompt.ids.reserve(static_cast<size_t>(value.size()));
-  for (JsonValue element : value.elements()) {
-    if (!IsTokenId(element, n_vocabulary)) {
-      return Named(WrongValue(fmt::format("{}[{}]", path, prompt.ids.size()),
-                              fmt::format("a token id from 0 to {}", n_vocabulary - 1), element),
-                   "prompt");
-    }
-    prompt.ids.push_back(TokenId(static_cast<int32_t>(element.AsInt64())));
-  }
-  return Status::Ok();
+  return Named(ReadTokenIds(path, value, n_vocabulary, prompt.ids), "prompt");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "codec/base64_test_impl.h"
 #include "codec/dialect/messages/decode.h"
 #include "codec/dialect/messages/encode.h"
 #include "codec/dialect/messages/prompt_test_impl.h"
@@ -28,24 +29,10 @@ std::vector<json> Cases(const std::string& file) {
   return cases;
 }
 
-std::string FromBase64(const std::string& text) {
-  const std::string alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  uint32_t bits = 0;
-  int n_bits = 0;
-  for (char c : text) {
-    if (c == '=') break;
-    bits = bits << 6 | static_cast<uint32_t>(alphabet.find(c));
-    n_bits += 6;
-    if (n_bits >= 8) out += static_cast<char>(bits >> (n_bits -= 8));
-  }
-  return out;
-}
-
 // Field order inside a request matters, which nlohmann's plain object would lose.
 std::string BodyOf(const std::string& line, const json& c) {
   if (c.contains("request_raw")) return c["request_raw"];
-  if (c.contains("request_base64")) return FromBase64(c["request_base64"]);
+  if (c.contains("request_base64")) return FromBase64(c["request_base64"].get<std::string>());
   return nlohmann::ordered_json::parse(line)["request"].dump();
 }
 

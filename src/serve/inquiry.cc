@@ -1,6 +1,5 @@
-#include "serve/token_count.h"
+#include "serve/inquiry.h"
 
-#include "base/json_writer.h"
 #include "serve/preparation.h"
 
 namespace sluice::serve {
@@ -13,31 +12,32 @@ Status Admit(Net& net, Account& account) {
 
 }  // namespace
 
-Async<bool> CountTokens(Connection& connection,
-                        HttpRequest& request,
-                        const codec::Dialect& dialect,
-                        Account& account) {
+Async<bool> AnswerInquiry(Connection& connection,
+                          HttpRequest& request,
+                          const codec::Inquiry& inquiry,
+                          Account& account) {
   Net& net = connection.net();
-  codec::Prepared prepared;
+  const codec::Dialect& dialect = codec::DialectOf(inquiry.api);
+  PrepOutput output;
   Status status = Admit(net, account);
   if (status.ok()) {
     PrepareParams params{.dialect = dialect,
                          .context = net.ContextFor(account.key),
-                         .deadline = net.Now() + net.options.request_timeout};
+                         .deadline = net.Now() + net.options.request_timeout,
+                         .inquiry = &inquiry};
     params.context.script = nullptr;
     Duration spent;
-    status = co_await PrepareBody(connection, request, params, prepared, spent);
+    status = co_await PrepareBody(connection, request, params, output, spent);
     net.accounts.Finish(account, 0);
   }
   if (status.code() == ErrorCode::kCancelled) co_return false;
   Response response;
   if (status.ok()) {
-    JsonWriter w(response.body);
-    w.Object().Key("input_tokens").Int(prepared.answer.n_prompt).EndObject();
+    response.body = std::move(output.answer.body);
   } else {
     response = ErrorResponse(status, dialect, request.id);
   }
-  response.headers.emplace_back("x-served-model", net.parts.prepare.model.name);
+  AddModelHeaders(net, output.answer.ignored_fields, response.headers);
   bool again = co_await connection.Respond(request, std::move(response));
   co_return again;
 }

@@ -1,0 +1,190 @@
+#include "app/codec_tool.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "app/cut_tokenizer.h"
+#include "base/limits.h"
+#include "base/utf8.h"
+#include "token/vocabulary.h"
+
+namespace sluice::app {
+namespace {
+
+using codec::deepseek_v41::Format;
+
+// Bytes of the character that begins with `lead`, in valid UTF-8.
+size_t CharBytes(char lead) {
+  const auto byte = static_cast<unsigned char>(lead);
+  return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+}
+
+uint32_t CodePoint(std::string_view character) {
+  const auto lead = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return lead;
+  uint32_t point = lead & (0xFFu >> (character.size() + 1));
+  for (const char c : character.substr(1)) point = point << 6 | (static_cast<uint32_t>(c) & 0x3F);
+  return point;
+}
+
+// Control characters, and those that have no width or turn the direction of text.
+bool IsUnseen(uint32_t point) {
+  return point < 0x20 || (point >= 0x7F && point <= 0xA0) || point == 0xAD ||
+         (point >= 0x200B && point <= 0x200F) || (point >= 0x2028 && point <= 0x202E) ||
+         (point >= 0x2060 && point <= 0x206F) || point == 0xFEFF;
+}
+
+void AppendEscape(uint32_t point, std::string& out) {
+  switch (point) {
+    case '\n':
+      out += "\\n";
+      return;
+    case '\t':
+      out += "\\t";
+      return;
+    case '\r':
+      out += "\\r";
+      return;
+    default:
+      if (point >= 0x20 && point < 0x7F) {
+        out += '\\';
+        out += static_cast<char>(point);
+      } else {
+        out += point < 0x20 ? fmt::format("\\x{:02x}", point) : fmt::format("\\u{:04x}", point);
+      }
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const Format>> ReadFormat(FileSystem& files,
+                                                 const AppOptions& options,
+                                                 std::string& name) {
+  std::string path = options.tokenizer.empty() ? options.model : options.tokenizer;
+  const bool is_folder = !path.empty() && files.List(path);
+  if (is_folder || (!path.empty() && options.tokenizer.empty())) path += "/tokenizer.json";
+  std::string text;
+  if (!path.empty()) {
+    SLUICE_TRY(text, files.ReadWhole(path, limits::kMaxTokenMapBytes));
+  }
+  Result<token::Vocabulary> vocabulary =
+      token::Vocabulary::Parse(path.empty() ? kCutTokenizer : text);
+  if (!vocabulary) return std::move(vocabulary.error().AddContext(path));
+  name = path.empty() ? "the built-in tokenizer" : path;
+  auto format = Format::Make(std::move(*vocabulary));
+  if (!format) format.error().AddContext(path);
+  return format;
+}
+
+CodecTool::CodecTool(const AppOptions& options, std::unique_ptr<const Format> format)
+    : model_({.name = options.model_name,
+              .aliases = options.model_aliases,
+              .n_context = options.n_context,
+              .n_output_max = options.n_output_max}),
+      format_(std::move(format)),
+      strict_(options.serve.strict),
+      default_thinking_(options.default_thinking),
+      profile_(options.codec.ToProfile()) {}
+
+Result<std::unique_ptr<CodecTool>> CodecTool::Open(FileSystem& files,
+                                                   std::string_view command,
+                                                   const AppOptions& options) {
+  std::string name;
+  SLUICE_TRY(std::unique_ptr<const Format> format, ReadFormat(files, options, name));
+  const bool is_built_in = options.tokenizer.empty() && options.model.empty();
+  Complain(fmt::format("sluice {}: {} with {} tokens{}\n", command, name, format->n_tokens(),
+                       is_built_in ? "; --tokenizer names a model's" : ""));
+  return std::unique_ptr<CodecTool>(new CodecTool(options, std::move(format)));
+}
+
+codec::PrepareContext CodecTool::context() const {
+  return {.model = model_,
+          .format = *format_,
+          .strict = strict_,
+          .default_thinking = default_thinking_,
+          .profile = profile_};
+}
+
+std::optional<int> ReadToolUsage(const ToolUsage& usage,
+                                 OptionSet& own,
+                                 AppOptions& serve,
+                                 std::optional<std::string>& first) {
+  if (AsksForHelp(usage.line)) {
+    Print(usage.help);
+    Print(own.Help());
+    Print(
+        "\nEvery option of `sluice serve` counts here, too, also from the environment and from\n"
+        "--config FILE: --tokenizer, --model, --model-name, --context, --default-thinking,\n"
+        "--profile and the switches of the codec. `sluice serve --help` has them all.\n");
+    return kDone;
+  }
+  std::span<const std::string> flags = usage.line.args;
+  if (!flags.empty() && (flags[0] == "-" || !flags[0].starts_with('-'))) {
+    first = flags[0];
+    flags = flags.subspan(1);
+  }
+  serve.Declare(own);
+  const Status read = serve.ReadSources(own, flags, usage.line.environment, usage.files);
+  if (!read.ok()) return FailUsage(usage.command, read);
+  return std::nullopt;
+}
+
+Result<const codec::Dialect*> FindDialect(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const codec::Dialect& dialect : codec::Dialects()) {
+    if (name == dialect.name) return &dialect;
+    known.push_back(dialect.name);
+  }
+  return Status::Invalid(
+      fmt::format("--api must be one of {}, not \"{}\"", fmt::join(known, ", "), name));
+}
+
+std::string_view InputPath(std::string_view path) { return path == "-" ? "/dev/stdin" : path; }
+
+Result<std::string> ReadInput(FileSystem& files, std::string_view path) {
+  return files.ReadWhole(InputPath(path), limits::kMaxToolInputBytes);
+}
+
+Status CheckUtf8(std::string_view text, std::string_view path) {
+  const size_t n_valid = ValidUtf8Prefix(text);
+  if (n_valid == text.size()) return Status::Ok();
+  return Status::Invalid(fmt::format("{}: not UTF-8 text: byte {} is 0x{:02x}", path, n_valid,
+                                     static_cast<unsigned char>(text[n_valid])));
+}
+
+Result<std::string> ReadTextInput(FileSystem& files, std::string_view path) {
+  SLUICE_TRY(std::string text, ReadInput(files, path));
+  SLUICE_TRY(CheckUtf8(text, InputPath(path)));
+  return text;
+}
+
+int FailRequest(std::string_view command,
+                const codec::Dialect& dialect,
+                const Status& status,
+                bool as_json) {
+  if (as_json) Print(dialect.error_body(status, "") + "\n");
+  const std::string field = status.param().empty() ? "" : fmt::format(", field {}", status.param());
+  Complain(fmt::format("sluice {}: {} (HTTP {}{})\n", command, status.message(),
+                       codec::HttpStatusOf(dialect, status.code()), field));
+  return kFailed;
+}
+
+void AppendVisible(std::string_view bytes, std::string_view marks, std::string& out) {
+  while (!bytes.empty()) {
+    const size_t n = std::min(CharBytes(bytes[0]), bytes.size());
+    const std::string_view character = bytes.substr(0, n);
+    if (ValidUtf8Prefix(character) != n) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(bytes[0]));
+      bytes.remove_prefix(1);
+      continue;
+    }
+    const uint32_t point = CodePoint(character);
+    const bool is_mark = point == '\\' || marks.find(character) != std::string_view::npos;
+    is_mark || IsUnseen(point) ? AppendEscape(point, out) : void(out += character);
+    bytes.remove_prefix(n);
+  }
+}
+
+}  // namespace sluice::app
