@@ -87,12 +87,16 @@ class Server {
  public:
   explicit Server(Api api) : dialect_(DialectOf(api)) {}
 
-  Prepared Prepare(const json& body) {
+  PrepareContext Context() {
     PrepareContext context = {.model = card_, .format = CutFormat()};
     context.profile = profile;
     context.turns = &memory;
     context.key = key;
-    Result<Prepared> prepared = codec::Prepare(dialect_, body.dump(), context);
+    return context;
+  }
+
+  Prepared Prepare(const json& body) {
+    Result<Prepared> prepared = codec::Prepare(dialect_, body.dump(), Context());
     EXPECT_TRUE(prepared) << prepared.status().ToString() << body.dump(1);
     if (!prepared) return {};
     return std::move(*prepared);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codec/tokenize.h"
 #include "codec/turn_client_test_impl.h"
 
 namespace sluice::codec::turn_test {
@@ -38,6 +39,7 @@ TYPED_TEST(TurnRoundTrip, ThePromptHoldsTheTokensThatWereSampled) {
       TypeParam::Add(out, habits, body);
       const Ids next = server.PromptOf(body);
       EXPECT_TRUE(BeginsWith(next, Cached(server.prompt, sampled))) << bits << body.dump(1);
+      EXPECT_EQ(server.Prepare(body).n_missing_reasoning, 0) << bits;  // restored where it is
       EXPECT_FALSE(BeginsWith(forgetful.PromptOf(body), Cached(server.prompt, sampled))) << bits;
     }
   }
@@ -53,6 +55,19 @@ TYPED_TEST(TurnRoundTrip, WithoutThinkingTheSameHolds) {
   const Ids sampled = Sampled(kText + kCalls);
   TypeParam::Add(server.Answer(body, {sampled}), {.compact = true}, body);
   EXPECT_TRUE(BeginsWith(server.PromptOf(body), Cached(server.prompt, sampled)));
+}
+
+// /tokenize counts what chat would read.
+TEST(TurnRoundTripChat, TokenizeKnowsTheTurnToo) {
+  Server server(Api::kChat);
+  json body = Chat::Body({});
+  const Ids sampled = Sampled(kReasoning + "</think>" + kText + kCalls);
+  Chat::Add(server.Answer(body, {sampled}), {.compact = true}, body);
+  const Result<InquiryAnswer> answer =
+      Tokenize(DialectOf(Api::kChat), body.dump(), server.Context());
+  ASSERT_TRUE(answer) << answer.status().ToString();
+  EXPECT_EQ(json::parse(answer->body)["tokens"].size(), server.PromptOf(body).size());
+  EXPECT_GT(server.PromptOf(body).size(), Cached(server.prompt, sampled).size());
 }
 
 TEST(TurnRoundTripChat, AForcedCallIsPutBackBehindTheOpeningThatThePromptHad) {

@@ -256,7 +256,7 @@ TEST(Render, NoTextYieldsAControlToken) {
     std::string valid;
     AppendValidUtf8(valid, text);
     const Prompt prompt = Render(Everywhere(valid), Profile());
-    const std::vector<TokenId> ids = Encode(prompt, CutFormat());
+    const std::vector<TokenId> ids = Encode(prompt, CutFormat()).ids;
     const auto n_controls = std::ranges::count_if(
         ids, [](TokenId id) { return CutFormat().vocabulary().is_added(id); });
     ASSERT_EQ(n_controls, std::ssize(prompt.marks)) << valid;
