@@ -162,6 +162,10 @@ def test_s10_no_schema_or_pattern_holds_the_server_up():
         for pattern in PATTERNS:
             form = {"type": "regex", "pattern": pattern}
             assert ask(server.port, "/v1/chat/completions", response_format=form).status in (200, 400)
+            for syntax in ("regex", "lark"):
+                grammar = {"type": "grammar", "syntax": syntax, "definition": pattern}
+                tools = [{"type": "custom", "name": "apply_patch", "format": grammar}]
+                assert ask(server.port, "/v1/responses", tools=tools).status in (200, 400)
         # Nothing of it was kept, and the stream beside it went on.
         assert ask(server.port, "/v1/chat/completions").status == 200
     assert probe.longest < limit
