@@ -108,6 +108,24 @@ Status CheckImages(const Conversation& conversation, const ModelCard& model) {
                                      limits::kMaxImages));
 }
 
+// The memory of turns never makes a prompt too long: reasoning that a client left out to save room
+// comes back only if there is room.
+deepseek_v41::EncodedPrompt EncodeFor(DecodedRequest& request,
+                                      const deepseek_v41::Prompt& prompt,
+                                      const PrepareContext& context) {
+  std::optional<RawPrompt>& raw = request.conversation.raw;
+  if (raw && !raw->ids.empty()) {
+    deepseek_v41::EncodedPrompt encoded;
+    encoded.ids = std::move(raw->ids);
+    return encoded;
+  }
+  TurnMemory* const turns = context.profile.splice_turns ? context.turns : nullptr;
+  deepseek_v41::EncodedPrompt encoded = Encode(prompt, context.format, turns, context.key);
+  const int64_t n_needed = std::ssize(encoded.ids) + request.n_max_asked.value_or(0);
+  if (encoded.n_spliced == 0 || n_needed <= context.model.n_context) return encoded;
+  return Encode(prompt, context.format);
+}
+
 std::vector<PromptImage> ImagesOf(const deepseek_v41::Prompt& prompt,
                                   const std::vector<int32_t>& positions) {
   std::vector<PromptImage> images;
@@ -151,13 +169,7 @@ Result<Prepared> Prepare(const Dialect& dialect,
     conversation.response_schema = "{}";  // no schema was given: any JSON
   }
   const deepseek_v41::Prompt prompt = deepseek_v41::Render(conversation, context.profile);
-  TurnMemory* const turns = context.profile.splice_turns ? context.turns : nullptr;
-  deepseek_v41::EncodedPrompt encoded;
-  if (conversation.raw && !conversation.raw->ids.empty()) {
-    encoded.ids = std::move(conversation.raw->ids);
-  } else {
-    encoded = Encode(prompt, context.format, turns, context.key);
-  }
+  deepseek_v41::EncodedPrompt encoded = EncodeFor(request, prompt, context);
   auto ids = std::make_shared<const std::vector<TokenId>>(std::move(encoded.ids));
 
   Prepared prepared;

@@ -88,7 +88,7 @@ class Server {
   explicit Server(Api api) : dialect_(DialectOf(api)) {}
 
   PrepareContext Context() {
-    PrepareContext context = {.model = card_, .format = CutFormat()};
+    PrepareContext context = {.model = card, .format = CutFormat()};
     context.profile = profile;
     context.turns = &memory;
     context.key = key;
@@ -134,11 +134,11 @@ class Server {
   TurnMemory memory{kMiB};
   KeyId key{1};
   Profile profile;
+  ModelCard card = {.name = "deepseek-flash", .reads_images = true};
   Ids prompt;  // of the last answer
 
  private:
   const Dialect& dialect_;
-  const ModelCard card_ = {.name = "deepseek-flash", .reads_images = true};
   int n_answers_ = 0;
 };
 

@@ -128,6 +128,22 @@ TEST_F(NotPutBack, AThinkingTurnWithoutTools) {
   EXPECT_TRUE(IsPutBack());
 }
 
+// A client that leaves reasoning out to save room is not refused for what it left out.
+TEST_F(NotPutBack, ATurnThatDoesNotFit) {
+  Answer(good);
+  body["messages"][1].erase("reasoning_content");
+  ASSERT_TRUE(IsPutBack());
+  const auto n_with = static_cast<int32_t>(server.PromptOf(body).size());
+  body["max_tokens"] = 10;
+  server.card.n_context = n_with + 10;
+  EXPECT_TRUE(IsPutBack());
+  server.card.n_context = n_with + 9;
+  EXPECT_FALSE(IsPutBack());
+  EXPECT_LT(server.PromptOf(body).size(), static_cast<size_t>(n_with) - 10);
+  body.erase("max_tokens");
+  EXPECT_TRUE(IsPutBack());
+}
+
 TEST_F(NotPutBack, APrefixThatTheAnswerContinues) {
   body.erase("tools");
   body["thinking"] = {{"type", "disabled"}};

@@ -35,6 +35,7 @@ class PromptEncoder {
     encoded_.ids.insert(encoded_.ids.end(), ids.begin(), ids.end());
     text_at_ = prompt_.marks[mark_idx - 1].end;
     mark_idx_ = mark_idx;
+    ++encoded_.n_spliced;
   }
 
   // The digest of all so far.

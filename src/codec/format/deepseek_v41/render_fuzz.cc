@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "codec/format/deepseek_v41/render.h"
 #include "codec/sample_format_test_impl.h"
+#include "codec/turn_memory.h"
 
 namespace {
 
@@ -76,5 +77,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   SLUICE_CHECK(text == prompt.text);
   SLUICE_CHECK(n_controls == prompt.marks.size());
+  static sluice::codec::TurnMemory turns(1 << 20);  // in which nothing is
+  SLUICE_CHECK(Encode(prompt, format, &turns).ids == ids);
   return 0;
 }
