@@ -27,7 +27,10 @@ TurnPlace Place(KeyId key, int prefix = 0) {
 }
 
 Message Turn(std::string text, std::optional<std::string> reasoning = std::nullopt) {
-  return {.role = Role::kAssistant, .text = std::move(text), .reasoning = std::move(reasoning)};
+  Message turn;
+  turn.text = std::move(text);
+  turn.reasoning = std::move(reasoning);
+  return turn;
 }
 
 std::vector<TokenId> Ids(int n, int value = 42) {
@@ -162,7 +165,7 @@ TEST(TurnRecorder, WhatWasReservedForATurnIsReleasedHoweverItEnds) {
 }
 
 TEST(TurnRecorder, ATurnThatIsTooLongIsLetGo) {
-  for (const size_t n_more : {0, 1}) {
+  for (const size_t n_more : {0u, 1u}) {
     TurnMemory memory(kMiB);
     const TurnStart start = Start(memory);
     TurnRecorder recorder(start);

@@ -103,7 +103,9 @@ EncodedPrompt Encode(const Prompt& prompt, const Format& format, TurnMemory* mem
   encoder.set_restored_reasoning(n_restored);
   if (!prompt.answer) return encoder.Take();
   encoder.AddUpTo(*prompt.answer);
-  TurnStart start = {.memory = memory, .place = {.key = key, .prefix = encoder.Chain()}};
+  TurnStart start;
+  start.memory = memory;
+  start.place = {.key = key, .prefix = encoder.Chain()};
   const auto n_before = static_cast<ptrdiff_t>(encoder.n_ids());
   EncodedPrompt encoded = encoder.Take();
   start.opening.assign(encoded.ids.begin() + n_before, encoded.ids.end());
