@@ -249,10 +249,6 @@ void OutputLexer::TakeMarkup() {
 }
 
 void OutputLexer::EnterCalls(bool at_invoke) {
-  // A forced call follows the opening of the block at once; any other comes out of content.
-  const bool is_in_place = at_invoke ? spec_.starts_in_calls && !has_content_
-                                     : !spec_.starts_in_calls && state_ == State::kContent;
-  if (!is_in_place || !spec_.parses_calls) is_well_formed_ = false;
   DropHeld();
   if (state_ == State::kContent) {
     EndJson();
@@ -260,6 +256,10 @@ void OutputLexer::EnterCalls(bool at_invoke) {
   }
   if (ended_ != Ended::kNot) return;
   ReleaseUnasked();
+  // A forced call follows the opening of the block at once; any other comes out of content.
+  const bool is_in_place = at_invoke ? spec_.starts_in_calls && !has_content_
+                                     : !spec_.starts_in_calls && state_ == State::kContent;
+  if (!is_in_place || !spec_.parses_calls) is_well_formed_ = false;
   state_ = State::kCalls;
   has_calls_block_ = true;
   const bool without_thought = spec_.thinking && !has_reasoning_;
