@@ -86,7 +86,7 @@ def sync():
 
 def run(command, **more):
     environment = {**os.environ, "CCACHE_BASEDIR": str(TREE), "CCACHE_NOHASHDIR": "1"}
-    return subprocess.run(command, cwd=TREE, env=environment, capture_output=True, text=True, check=False, **more)
+    return subprocess.run(command, cwd=TREE, env=environment, capture_output=True, text=True, errors="replace", check=False, **more)
 
 
 def build(targets):

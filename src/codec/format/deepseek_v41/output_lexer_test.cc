@@ -97,6 +97,10 @@ TEST(OutputLexer, C31AStopStringCutsContentAndNotReasoningOrAMark) {
   EXPECT_EQ(lexed.reasoning, "9.8 or 9.11");
   EXPECT_EQ(lexed.content, "It is ");
   EXPECT_EQ(lexed.ended, OutputLexer::Ended::kStopString);
+  // Characters that wait, for a tag or for their last byte, too.
+  const Lexed waited = Lex(WithStops(Thinking(), {"\n", "é"}), "a\nbéc</think>de\u0301\nf");
+  EXPECT_EQ(waited.reasoning, "a\nbéc");
+  EXPECT_EQ(waited.content, "de\u0301");
   EXPECT_EQ(Lex(WithStops(Plain(), {"</think>"}), "a</think>b").content, "ab");
 }
 
