@@ -4,7 +4,7 @@
 Usage: python tools/bench_codec.py BENCH_BUILD_DIR TOKENIZER_JSON [--rounds N]
 Needs deepseek-recipe (bench/requirements.txt). Run in the repository's folder.
 
-Both get the same texts, requests and output tokens, and their results are compared before anything is timed: a difference ends the
+Both get the same texts, requests and output tokens, and their results are compared after each round: a difference ends the
 bench with status 1. Times are the processor's, of all threads together.
 """
 
@@ -226,7 +226,7 @@ def main():
     for _ in range(args.rounds):
         ours.append(ours_round(binary, args.tokenizer, str(work)))
         official.append(peer.round())
-    verify(ours[0], official[0], work, output_ids, peer)
+        verify(ours[-1], official[-1], work, output_ids, peer)
 
     sizes = {f"tokenize {k}": (work / f"{k}.timed.txt").stat().st_size for k in KINDS} | {"output": len(output_ids)}
     n_prompt = len(peer.prepare((work / "request.json").read_text(encoding="utf-8")))

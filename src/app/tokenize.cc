@@ -37,9 +37,9 @@ struct Options {
             {.help = "File with the text; - is stdin.",
              .value = "FILE",
              .reach = OptionReach::kFlagOnly});
-    set.Add(
-        "json", &json,
-        {.help = "Print one JSON object, as /tokenize answers.", .reach = OptionReach::kFlagOnly});
+    set.Add("json", &json,
+            {.help = "Print one JSON object: count, tokens and their texts.",
+             .reach = OptionReach::kFlagOnly});
     set.Add("count", &count,
             {.help = "Print the number of tokens only.", .reach = OptionReach::kFlagOnly});
     set.Add(

@@ -26,12 +26,14 @@
 #include "codec/answer.h"
 #include "codec/dialect.h"
 #include "codec/format/deepseek_v41/format.h"
+#include "codec/turn_memory.h"
 
 namespace sluice::codec {
 namespace {
 
-constexpr int kPasses = 5;     // of a text, each by an encoder of its own
-constexpr int kAnswers = 200;  // in a row
+constexpr int kPasses = 5;                         // of a text, each by an encoder of its own
+constexpr int kAnswers = 200;                      // in a row
+constexpr int64_t kTurnBytes = int64_t{64} << 20;  // as a server has by default
 constexpr double kNanosOfSecond = 1e9;
 
 double ProcessorSeconds() {
@@ -112,7 +114,8 @@ void BenchPrepare(const std::string& dir, const std::string& tokenizer) {
     SLUICE_CHECK(format);
     std::vector<TokenId> ids;
     (*format)->bpe().Encode(warm, ids);
-    const PrepareContext context{.model = card, .format = **format};
+    TurnMemory turns(kTurnBytes);
+    const PrepareContext context{.model = card, .format = **format, .turns = &turns};
     seconds_first.push_back(TimePrepare(first, context, result_first));
     seconds_next.push_back(TimePrepare(next, context, result_next));
   }
@@ -123,7 +126,8 @@ void BenchPrepare(const std::string& dir, const std::string& tokenizer) {
 // One event a token, as decoding without drafts gives them.
 void BenchOutput(const std::string& dir, const deepseek_v41::Format& format) {
   const ModelCard card{.name = "deepseek-flash"};
-  const PrepareContext context{.model = card, .format = format};
+  TurnMemory turns(kTurnBytes);
+  const PrepareContext context{.model = card, .format = format, .turns = &turns};
   const Dialect& chat = DialectOf(Api::kChat);
   const Result<Prepared> prepared = Prepare(chat, ReadFile(dir + "/request.json"), context);
   SLUICE_CHECK(prepared);

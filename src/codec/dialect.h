@@ -1,4 +1,4 @@
-// The codec's door for requests: HTTP body in, GenerateRequest out. Pure functions without I/O or
+// The codec's door for requests: HTTP body in, GenerateRequest out. Functions without I/O or
 // clock; they run on the prep pool. Errors are what the client gets, with the field they name.
 
 #pragma once
@@ -69,6 +69,9 @@ struct Prepared {
   std::optional<int32_t> thinking_budget;   // tokens, after which the end of thinking is forced
   wire::GenerateRequest generate;           // id, tenant and deadline are left to the caller
   std::vector<std::string> ignored_fields;  // for a header: unknown, or not enforced by this build
+  // Assistant turns of the history, and those of them that stand there as they were sampled.
+  int32_t n_history_turns = 0;
+  int32_t n_spliced_turns = 0;
   // For a header: assistant turns that came back without the reasoning they had. The prompt has
   // none for them, so it is not the one that the model's own turns left in the cache.
   int32_t n_missing_reasoning = 0;

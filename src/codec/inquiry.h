@@ -1,6 +1,6 @@
 // Inquiry: an endpoint that answers a request body at once, without a model: how many tokens it
 // has, which ones, what text ids stand for, what prompt a request becomes (spec http-api.md §6 and
-// §7). Pure functions; they run on the prep pool.
+// §7). Functions of body and context; they run on the prep pool.
 
 #pragma once
 

@@ -186,6 +186,8 @@ Result<Prepared> Prepare(const Dialect& dialect,
   DescribeOutput(conversation, context.profile, prepared.answer);
   prepared.answer.turn = std::move(encoded.answer);
   prepared.answer.n_prompt = static_cast<int32_t>(n_prompt);
+  prepared.n_history_turns = static_cast<int32_t>(prompt.turns.size());
+  prepared.n_spliced_turns = encoded.n_spliced;
   prepared.n_missing_reasoning = prompt.n_missing_reasoning - encoded.n_restored_reasoning;
   ListUnenforced(request, request.ignored_fields);
   prepared.ignored_fields = std::move(request.ignored_fields);

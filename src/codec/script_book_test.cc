@@ -120,7 +120,7 @@ TEST(ScriptBook, PromptLooksIntoToolsAndCallsToo) {
 TEST(ScriptBook, TimingAndFaultsTravelWithTheLine) {
   ScriptBook book = Parse(
       R"({"out": "abc", "tokens_per_event": 2, "pace_ms": 1.5, "first_ms": 250, "hang_after": 2,)"
-      R"( "logprob": -0.5})");
+      R"( "logprob": -0.5, "cached_tokens": 7})");
   auto play = book.Choose("chat", Ask("x"), SampleFormat());
   EXPECT_EQ(play->n_per_event, 2);
   EXPECT_EQ(play->pace, Duration::Micros(1500));
@@ -128,6 +128,7 @@ TEST(ScriptBook, TimingAndFaultsTravelWithTheLine) {
   EXPECT_EQ(play->fault, wire::ScriptPlay::Fault::kHang);
   EXPECT_EQ(play->fault_after, 2);
   EXPECT_EQ(play->logprob, -0.5f);
+  EXPECT_EQ(play->n_cached, 7);
   EXPECT_TRUE(play->refuse.ok());
 }
 

@@ -208,6 +208,10 @@ constexpr Key kKeys[] = {
     {"die_after",
      [](const JsonValue& v, Reader& r) { return ReadFault("die_after", Fault::kDie, v, r); }},
     {"logprob", ReadLogprob},
+    {"cached_tokens",
+     [](const JsonValue& v, Reader& r) {
+       return ReadInteger("cached_tokens", v, {0, INT32_MAX}, r.line.play.n_cached);
+     }},
     {"retry_after_ms",
      [](const JsonValue& v, Reader& r) {
        int64_t ms = 0;

@@ -3,16 +3,17 @@
 // than one spacing: rendered anew it would end the cached beginning of the conversation (design
 // 0005 g to i).
 //
-// 1. A turn is found only by the API key that it answered, at the place where it was sampled:
-// behind
-//    a prompt of the same tokens. So the only control tokens that a client's text can bring into a
-//    prompt are those that the model itself put there.
+// 1. A turn is found only by the API key that it answered, and only behind a prompt of the same
+//    tokens as the one it was sampled behind. So the only control tokens that a client's text can
+//    bring into a prompt are those that the model itself put there.
 // 2. What is found looks to the client like what it sent, and thinks what it sent, if it sent that.
 // 3. Bounded in bytes. When room is needed, the key that holds most loses the turn that it has used
 //    least recently.
+// 4. Whoever has the key and a turn's whole beginning can read what it thought, with /render;
+// nobody
+//    else can.
 //
-// Thread-safe: prep threads look up while the net thread keeps. Nothing in it can be read through
-// any API.
+// Thread-safe: prep threads look up while the net thread keeps.
 
 #pragma once
 

@@ -1,6 +1,7 @@
 // TurnRecorder: what the model samples for one choice and what its client sees of it, until the
 // turn has ended and is kept. It stands in the way of every token, so it only appends; a turn that
-// is longer than limits::kMaxTurnTokens, or for which there is no room, is let go. Owned by the net
+// is longer than limits::kMaxTurnTokens, or for which there is no room, is let go. What it holds is
+// charged to the memory by its size. Owned by the net
 // thread.
 
 #pragma once

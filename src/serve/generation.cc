@@ -78,7 +78,15 @@ Async<Status> Generation::Prepare() {
   Status status = co_await PrepareBody(connection_, request_, params, output, spent);
   prepared_.emplace(std::move(output.prepared));
   trace_.Add(Zone::kCodecDecode, spent);
+  if (status.ok()) CountHistory();
   co_return status;
+}
+
+void Generation::CountHistory() const {
+  const int32_t n_sampled = prepared_->n_spliced_turns;
+  const int32_t n_rendered = prepared_->n_history_turns - n_sampled;
+  metrics::Add(metrics::kHistoryTurns, metrics::HistoryTurn::kSampled, n_sampled);
+  metrics::Add(metrics::kHistoryTurns, metrics::HistoryTurn::kRendered, n_rendered);
 }
 
 Status Generation::SubmitAll() {

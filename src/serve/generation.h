@@ -60,6 +60,7 @@ class Generation {
 
   Status Admit();
   Async<Status> Prepare();
+  void CountHistory() const;
   Status SubmitAll();
   Async<bool> Answer();
   Status DrainEvents(std::string& out);

@@ -59,6 +59,17 @@ void AddModelHeaders(const Net& net, const std::vector<std::string>& ignored, He
   headers.emplace_back("x-sluice-ignored-fields", fmt::format("{}", fmt::join(ignored, ", ")));
 }
 
+namespace {
+
+// A few words may stand for megabytes: of a Responses body for the history that is stored, and of
+// any other for turns of the assistant that are remembered. A role can also be spelled with
+// escapes.
+bool MayHaveTurns(std::string_view body) {
+  return body.find("assistant") != body.npos || body.find("\\u") != body.npos;
+}
+
+}  // namespace
+
 Async<Status> PrepareBody(Connection& connection,
                           HttpRequest& request,
                           const PrepareParams& params,
@@ -67,8 +78,7 @@ Async<Status> PrepareBody(Connection& connection,
   Net& net = connection.net();
   Signal& wake = connection.wake();
   const std::string& encoding = request.head().content_encoding;
-  // A few words of a Responses body may stand for megabytes of stored history.
-  const bool may_grow = params.dialect.api == codec::Api::kResponses;
+  const bool may_grow = params.dialect.api == codec::Api::kResponses || MayHaveTurns(request.body);
   if (encoding.empty() && request.body.size() <= kInlinePrepBytes && !may_grow) {
     Time begin = net.Now();
     Result<PrepOutput> result =

@@ -5,8 +5,7 @@
 // taken for granted:
 // 1. No merge puts a part of a character beside something of its neighbour, at the boundaries that
 //    the character has in this text: so its own bytes are merged with each other only.
-// 2. A token is merged by later merges than those that make it. Then the merges happen in the order
-// of
+// 2. A token is merged by later merges than those that make it. Then merges happen in the order of
 //    their ranks, and those of the character's bytes come before any that it takes part in.
 // A vocabulary without the second fact has no such characters.
 //

@@ -45,6 +45,7 @@ struct ScriptPlay {
   Fault fault = Fault::kNone;
   int32_t fault_after = 0;       // tokens; a fault that the output does not reach has no effect
   std::optional<float> logprob;  // of each scripted token, if asked for
+  int32_t n_cached = 0;          // tokens of the prompt, or all, that it says it found in a cache
   Status refuse;                 // not OK: Submit answers this and nothing is generated
 };
 

@@ -110,8 +110,14 @@ bool RequestDesk::PauseIfFull(Seat& seat) {
   return true;
 }
 
+void RequestDesk::NoteCached(Seat& seat, int32_t n_tokens) {
+  SLUICE_CHECK(n_tokens >= 0 && n_tokens <= std::ssize(*seat.request_.prompt));
+  seat.n_cached_ = n_tokens;
+}
+
 void RequestDesk::Send(Seat& seat, TokenEvent event) {
   event.first_index = seat.n_sent_;
+  if (seat.n_sent_ == 0) event.n_cached = seat.n_cached_;
   seat.n_sent_ += static_cast<int32_t>(event.tokens.size());
   SLUICE_CHECK(seat.out_->TryPush(event));
 }
@@ -232,6 +238,7 @@ void RequestDesk::EndAs(Seat& seat, TokenEvent event, FinishReason finish, Statu
   event.end->finish = finish;
   event.end->status = std::move(status);
   event.end->usage.n_prompt = static_cast<int32_t>(seat.request_.prompt->size());
+  event.end->usage.n_cached = seat.n_cached_;
   event.end->usage.n_completion = seat.n_sent_ + static_cast<int32_t>(event.tokens.size());
 
   EventQueue& out = *seat.out_;
@@ -239,6 +246,7 @@ void RequestDesk::EndAs(Seat& seat, TokenEvent event, FinishReason finish, Statu
   seat.request_ = GenerateRequest();
   seat.out_ = nullptr;
   seat.n_sent_ = 0;
+  seat.n_cached_ = 0;
   // Before the event: whoever sees it may count on the seat.
   ReleaseSeat(static_cast<size_t>(seat.seat_idx_));
   SLUICE_CHECK(out.TryPush(event));

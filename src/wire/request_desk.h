@@ -68,6 +68,8 @@ class RequestDesk {
 
   // True: no further event fits, and the seat is not ready until its consumer has made room.
   bool PauseIfFull(Seat& seat);
+  // How much of its prompt was found in a cache; told with its first event and at its end.
+  void NoteCached(Seat& seat, int32_t n_tokens);
   // After PauseIfFull said no: one event that is not terminal. first_index is set here.
   void Send(Seat& seat, TokenEvent event);
   // Not ready before `due`; Time::Max(): before its end.
@@ -151,6 +153,7 @@ class RequestDesk::Seat : ReadyList::Node {
   GenerateRequest request_;
   EventQueue* out_ = nullptr;
   int32_t n_sent_ = 0;
+  int32_t n_cached_ = 0;
   int32_t slot_ = -1;
   Time due_;  // kSleeping: of its end
   Phase phase_ = Phase::kFree;

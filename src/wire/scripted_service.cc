@@ -74,6 +74,8 @@ Time ScriptedService::Step(Time now) {
     const ScriptPlay& play = *seat->request().script;
     const Time due = now + play.first + play.pace;
     desk_.Begin(*seat);
+    const auto n_prompt = static_cast<int32_t>(seat->request().prompt->size());
+    desk_.NoteCached(*seat, std::min(play.n_cached, n_prompt));
     if (due > now) desk_.Sleep(*seat, due);
   }
   for (auto at = desk_.ready().begin(); at != desk_.ready().end();) {

@@ -16,6 +16,23 @@ namespace {
 
 class ScriptedServiceTest : public testing::Test, protected ServiceInVirtualTime {};
 
+TEST_F(ScriptedServiceTest, TellsWhatItFoundInTheCacheFirstAndAtTheEnd) {
+  Start();
+  for (const auto& [n_asked, n_told] : {std::pair(2, 2), std::pair(9, 3)}) {  // of three
+    ScriptPlay play;
+    play.ids = {TokenId('a'), TokenId('b')};
+    play.n_cached = n_asked;
+    GenerateRequest request = Ask(static_cast<uint64_t>(n_asked), Say("abc"));
+    request.script = std::make_shared<const ScriptPlay>(std::move(play));
+    Listener& client = Listen();
+    ASSERT_TRUE(service->Submit(std::move(request), client.queue).ok());
+    RunAt(At(0));
+    EXPECT_EQ(client.events.front().n_cached, n_told);
+    EXPECT_EQ(client.events[1].n_cached, -1);
+    EXPECT_EQ(client.end().usage.n_cached, n_told);
+  }
+}
+
 TEST_F(ScriptedServiceTest, PlaysTheIdsOneByOneThenEnds) {
   Start();
   Listener& client = Listen();

@@ -24,6 +24,7 @@ OPTIONS = ["--api-key", RIGHT_KEY, "--max-body", "64KiB", "--request-timeout", "
 
 SCRIPT = [
     line("[[text]]", "I think.</think>Hello, world."),
+    line("[[cached]]", "I think.</think>Hello, world.", cached_tokens=3),
     line("[[call]]", "Look it up.</think>One moment." + calls(BREST)),
     line("[[parallel]]", "Two of them.</think>" + calls(BREST, BRUGES)),
     line("[[forced]]", "I must.</think>" + calls(BREST)),

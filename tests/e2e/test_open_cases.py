@@ -1,4 +1,4 @@
-"""Open cases that show only over a connection (spec open-cases.md §3). The table of all: tests/README.md."""
+"""Open cases that show only over a connection (spec open-cases.md §3). The table of all: tests/named-cases.md."""
 
 import json
 

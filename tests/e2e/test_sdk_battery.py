@@ -65,12 +65,12 @@ def test_thinking(surface, sdk, stream, thinks):
 
 @EACH
 def test_usage_with_cached_tokens_is_the_same_streamed_and_whole(surface, sdk):
-    whole, streamed = (surface.ask(sdk, "[[text]]", stream) for stream in (False, True))
-    assert whole.n_prompt > whole.n_cached >= 0 and whole.n_output > 0
-    assert (whole.n_prompt, whole.n_output) == (streamed.n_prompt, streamed.n_output)
+    whole, streamed = (surface.ask(sdk, "[[cached]]", stream) for stream in (False, True))
+    assert whole.n_prompt > whole.n_cached == 3 and whole.n_output > 0
+    assert (whole.n_prompt, whole.n_cached, whole.n_output) == (streamed.n_prompt, streamed.n_cached, streamed.n_output)
     if surface.name == "messages":
         counted = sdk.messages.count_tokens(
-            model=sdk_surfaces.MODEL, messages=[{"role": "user", "content": "[[text]]"}]
+            model=sdk_surfaces.MODEL, messages=[{"role": "user", "content": "[[cached]]"}]
         )
         assert counted.input_tokens == whole.n_prompt
 

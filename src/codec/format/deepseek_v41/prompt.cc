@@ -1,9 +1,11 @@
 #include "codec/format/deepseek_v41/prompt.h"
 
+#include <fmt/format.h>
+
 #include <span>
+#include <string>
 #include <string_view>
 
-#include "base/metrics.h"
 #include "base/sha256.h"
 #include "codec/turn_memory.h"
 
@@ -42,8 +44,10 @@ class PromptEncoder {
   const Digest& Chain() {
     chained_.assign(prefix_.begin(), prefix_.end());
     for (; n_chained_images_ < encoded_.images.size(); ++n_chained_images_) {
-      const std::string_view source = prompt_.images[n_chained_images_]->source;
-      const Digest digest = Sha256(std::as_bytes(std::span(source)));
+      const Image& image = *prompt_.images[n_chained_images_];
+      const std::string shown = fmt::format("{} {} {}", static_cast<int>(image.detail),
+                                            static_cast<int>(image.is_url), image.source);
+      const Digest digest = Sha256(std::as_bytes(std::span(shown)));
       chained_.insert(chained_.end(), digest.begin(), digest.end());
     }
     const auto ids = std::as_bytes(std::span(encoded_.ids).subspan(n_chained_ids_));
@@ -97,8 +101,6 @@ EncodedPrompt Encode(const Prompt& prompt, const Format& format, TurnMemory* mem
       encoder.Splice(*ids, turn.end);
       if (turn.lacks_reasoning) ++n_restored;
     }
-    metrics::Add(metrics::kHistoryTurns,
-                 ids ? metrics::HistoryTurn::kSampled : metrics::HistoryTurn::kRendered);
   }
   encoder.set_restored_reasoning(n_restored);
   if (!prompt.answer) return encoder.Take();

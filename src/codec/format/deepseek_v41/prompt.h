@@ -51,9 +51,9 @@ struct Prompt {
 
 struct EncodedPrompt {
   std::vector<TokenId> ids;
-  std::vector<int32_t> images;  // position of each of the prompt's images
-  int32_t n_spliced = 0;        // turns that came out of the memory
-  TurnStart answer;             // without a memory if the answer is not to be kept
+  std::vector<int32_t> images;       // position of each of the prompt's images
+  int32_t n_spliced = 0;             // turns that came out of the memory
+  TurnStart answer;                  // without a memory if the answer is not to be kept
   int32_t n_restored_reasoning = 0;  // of Prompt::n_missing_reasoning, those that the memory knew
 };
 
