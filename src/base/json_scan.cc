@@ -229,6 +229,9 @@ class Scanner {
            std::from_chars(number.data(), end, u).ec == std::errc();
   }
 
+  // More than any text has digits, and no sum with their number overflows.
+  static constexpr int64_t kMaxShift = int64_t{1} << 62;
+
   // Out of range is also what is too small, which is a zero for us: the position of the first digit
   // that is not zero, moved by the exponent, tells the two apart.
   static bool IsTooLarge(std::string_view number) {
@@ -245,6 +248,7 @@ class Scanner {
     int64_t shift = 0;
     auto parsed = std::from_chars(exponent.data(), exponent.data() + exponent.size(), shift);
     if (parsed.ec == std::errc::result_out_of_range) return !negative;
+    shift = std::min(shift, kMaxShift);
     return point - first + (negative ? -shift : shift) > 0;
   }
 

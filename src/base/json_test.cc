@@ -156,6 +156,7 @@ TEST(Json, ErrorsSayWhatIsWrongAndWhere) {
 TEST(Json, NumbersBeyondDoubleAreRefused) {
   for (std::string_view number :
        {"1e999", "-1e999", "1e309", "0.00001e99999", "1e99999999999999999999",
+        "66e9223372036854775807",
         "179769313486231580793728971405303415079934132710037826936173e250"}) {
     EXPECT_EQ(ErrorOf(fmt::format("[0,{}]", number)),
               "invalid JSON at byte 3: a number out of the range of a double")
