@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "app/cut_tokenizer.h"
 #include "base/limits.h"
 #include "base/utf8.h"
@@ -14,20 +12,6 @@ namespace sluice::app {
 namespace {
 
 using codec::deepseek_v41::Format;
-
-// Bytes of the character that begins with `lead`, in valid UTF-8.
-size_t CharBytes(char lead) {
-  const auto byte = static_cast<unsigned char>(lead);
-  return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
-}
-
-uint32_t CodePoint(std::string_view character) {
-  const auto lead = static_cast<unsigned char>(character[0]);
-  if (character.size() == 1) return lead;
-  uint32_t point = lead & (0xFFu >> (character.size() + 1));
-  for (const char c : character.substr(1)) point = point << 6 | (static_cast<uint32_t>(c) & 0x3F);
-  return point;
-}
 
 // Control characters, and those that have no width or turn the direction of text.
 bool IsUnseen(uint32_t point) {
@@ -174,14 +158,13 @@ int FailRequest(std::string_view command,
 
 void AppendVisible(std::string_view bytes, std::string_view marks, std::string& out) {
   while (!bytes.empty()) {
-    const size_t n = std::min(CharBytes(bytes[0]), bytes.size());
-    const std::string_view character = bytes.substr(0, n);
-    if (ValidUtf8Prefix(character) != n) {
+    const auto [point, n] = FirstCharacter(bytes);
+    if (n == 0) {
       out += fmt::format("\\x{:02x}", static_cast<unsigned char>(bytes[0]));
       bytes.remove_prefix(1);
       continue;
     }
-    const uint32_t point = CodePoint(character);
+    const std::string_view character = bytes.substr(0, n);
     const bool is_mark = point == '\\' || marks.find(character) != std::string_view::npos;
     is_mark || IsUnseen(point) ? AppendEscape(point, out) : void(out += character);
     bytes.remove_prefix(n);

@@ -36,6 +36,17 @@ size_t ValidUtf8Prefix(std::string_view text) {
   return pos;
 }
 
+Utf8Character FirstCharacter(std::string_view text) {
+  const auto* p = reinterpret_cast<const unsigned char*>(text.data());
+  if (text.empty()) return {};
+  const Utf8Step step = StepUtf8(p, text.size());
+  if (!step.valid) return {};
+  if (step.n_bytes == 1) return {.point = p[0], .n_bytes = 1};
+  uint32_t point = p[0] & (0x7Fu >> step.n_bytes);
+  for (uint8_t i = 1; i < step.n_bytes; ++i) point = point << 6 | (p[i] & 0x3Fu);
+  return {.point = point, .n_bytes = step.n_bytes};
+}
+
 void AppendValidUtf8(std::string& out, std::string_view bytes) {
   while (true) {
     size_t n_valid = ValidUtf8Prefix(bytes);

@@ -18,6 +18,13 @@ int32_t IncompleteTail(std::string_view text);
 // Bytes of the longest valid prefix.
 size_t ValidUtf8Prefix(std::string_view text);
 
+// The first character of `text`. n_bytes 0: it is empty or begins with no valid one.
+struct Utf8Character {
+  uint32_t point = 0;
+  uint8_t n_bytes = 0;
+};
+Utf8Character FirstCharacter(std::string_view text);
+
 // Appends `bytes` with U+FFFD for each maximal subpart of an ill-formed sequence, as browsers and
 // Python do.
 void AppendValidUtf8(std::string& out, std::string_view bytes);

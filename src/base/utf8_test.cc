@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace sluice {
 namespace {
 
@@ -30,6 +32,23 @@ TEST(Utf8, TailThatCanNeverBecomeACharacterIsNotCounted) {
   EXPECT_EQ(IncompleteTail("\xC0"), 0);
   EXPECT_EQ(IncompleteTail("\xFF"), 0);
   EXPECT_EQ(IncompleteTail("a\x80"), 0);
+}
+
+TEST(Utf8, TheFirstCharacterIsWholeOrNone) {
+  const auto first = [](std::string_view text) {
+    const Utf8Character character = FirstCharacter(text);
+    return std::pair<uint32_t, int>(character.point, character.n_bytes);
+  };
+  using Pair = std::pair<uint32_t, int>;
+  EXPECT_EQ(first("ab"), Pair(0x61, 1));
+  EXPECT_EQ(first(std::string_view("\0", 1)), Pair(0, 1));
+  EXPECT_EQ(first("\xC3\xA9"), Pair(0xE9, 2));
+  EXPECT_EQ(first("\xE4\xBD\xA0x"), Pair(0x4F60, 3));
+  EXPECT_EQ(first("\xF4\x8F\xBF\xBF"), Pair(0x10FFFF, 4));
+  for (const char* none :
+       {"", "\x80", "\xE4\xBD", "\xC0\x80", "\xED\xA0\x80", "\xF5\x80\x80\x80"}) {
+    EXPECT_EQ(first(none), Pair(0, 0)) << none;
+  }
 }
 
 TEST(Utf8, ValidTextIsCopied) {

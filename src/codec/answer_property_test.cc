@@ -3,11 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "base/random_test_impl.h"
 #include "codec/joined_answer_test_impl.h"
 
 namespace sluice::codec {
@@ -41,14 +40,8 @@ const std::vector<std::string> kPieces = {"a",
                                           "</｜DSML｜ calls>",
                                           "<｜end▁of▁sentence｜>"};
 
-class Random {
+class RandomOutputs : public Random {
  public:
-  Random() {
-    const int seed = testing::UnitTest::GetInstance()->random_seed();
-    std::printf("seed %d (--gtest_random_seed)\n", seed);
-    random_.seed(static_cast<uint64_t>(seed));
-  }
-  size_t Below(size_t n) { return static_cast<size_t>(random_() % n); }
   std::vector<TokenId> Output() {
     std::string text;
     for (size_t n = Below(20); n > 0; --n) text += kPieces[Below(kPieces.size())];
@@ -56,12 +49,9 @@ class Random {
     SampleFormat().bpe().EncodeWithAdded(text, ids);
     return ids;
   }
-
- private:
-  std::mt19937_64 random_;
 };
 
-TestJson RandomRequest(Api api, Random& random) {
+TestJson RandomRequest(Api api, RandomOutputs& random) {
   TestJson members = TestJson::object();
   if (api != Api::kCompletions && random.Below(2) == 0) members.update(WithoutThinking(api));
   if (api != Api::kCompletions && random.Below(3) != 0) members.update(ToolsOf(api));
@@ -76,7 +66,7 @@ TestJson RandomRequest(Api api, Random& random) {
 
 // Two rules that clients rely on: one answer, and one way to count it.
 TEST(AnswerProperty, DeltasJoinToTheWholeAnswerInEachApiHoweverTheyAreCut) {
-  Random random;
+  RandomOutputs random;
   for (const Api api : kApis) {
     for (int round = 0; round < 1000; ++round) {
       TestJson request = RandomRequest(api, random);

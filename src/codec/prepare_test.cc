@@ -154,6 +154,8 @@ TEST(Prepare, WhatThisBuildCannotEnforceIsListed) {
                     R"("schema":{"type":"object"}}})"),
             Names({"response_format"}));
   EXPECT_EQ(ignored(R"("response_format":{"type":"text"})"), Names());
+  EXPECT_EQ(ignored(R"("store":true)"), Names({"store"}));
+  EXPECT_EQ(ignored(R"("store":false)"), Names());
 }
 
 TEST(Prepare, ARequestThatIsRefusedTakesNoScriptLine) {

@@ -11,6 +11,7 @@
 #include "codec/format/deepseek_v41/format.h"
 #include "codec/format/deepseek_v41/render.h"
 #include "codec/script_line_impl.h"
+#include "codec/trim.h"
 
 namespace sluice::codec {
 namespace {
@@ -96,13 +97,6 @@ std::vector<TokenId> Tokens(std::string_view text, const deepseek_v41::Format& f
   return ids;
 }
 
-std::string_view Trim(std::string_view line) {
-  constexpr std::string_view kSpace = " \t\r";
-  const size_t first = line.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return line.substr(first, line.find_last_not_of(kSpace) - first + 1);
-}
-
 }  // namespace
 
 struct ScriptBook::Lines {
@@ -123,7 +117,7 @@ Result<ScriptBook> ScriptBook::Parse(std::string_view text, int32_t n_vocabulary
   int64_t n_lines = 0;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = Trim(text.substr(0, end));
+    const std::string_view line = Trim(text.substr(0, end), " \t\r");
     text.remove_prefix(std::min(end + 1, text.size()));
     if (++n_lines > limits::kMaxScriptLines) {
       return Status(ErrorCode::kTooLarge,

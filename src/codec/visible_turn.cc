@@ -8,19 +8,13 @@
 #include "base/json_writer.h"
 #include "base/sha256.h"
 #include "codec/json_escape.h"
+#include "codec/trim.h"
 
 namespace sluice::codec {
 namespace {
 
 // Doubles below it hold every integer exactly: JavaScript prints 2.0 as 2.
 constexpr double kExactIntegers = 9'007'199'254'740'992.0;
-
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n\f\v";
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 std::string_view TrimmedReasoning(const Message& turn) {
   return turn.reasoning ? Trim(*turn.reasoning) : std::string_view();

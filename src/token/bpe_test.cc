@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/random_test_impl.h"
 #include "base/rng.h"
 #include "token/sample_tokenizer_test_impl.h"
 
@@ -35,15 +36,6 @@ struct Sample {
 
   const Vocabulary vocabulary;
   const Bpe bpe;
-};
-
-// The same numbers in every run.
-class Random {
- public:
-  size_t Below(size_t n) { return RandomBits({.seed = 7, .position = position_++}) % n; }
-
- private:
-  uint64_t position_ = 0;
 };
 
 TEST(Bpe, LowerRanksGoFirstAndTheLeftmostOfEqualOnes) {

@@ -27,20 +27,6 @@ bool MergesInOrder(const Vocabulary& vocabulary) {
   });
 }
 
-// The code point of a character of two or three bytes; 0 if `text` begins with no such one.
-uint32_t PointOf(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0xC2 || lead >= 0xF0) return 0;
-  const size_t n_bytes = lead < 0xE0 ? 2 : 3;
-  if (text.size() < n_bytes) return 0;
-  uint32_t point = lead & (n_bytes == 2 ? 0x1F : 0x0F);
-  for (size_t i = 1; i < n_bytes; ++i) {
-    if (!IsContinuation(text[i])) return 0;
-    point = point << 6 | (static_cast<unsigned char>(text[i]) & 0x3F);
-  }
-  return n_bytes == 3 && point < 0x800 ? 0 : point;
-}
-
 }  // namespace
 
 WholeCharacters::WholeCharacters(const Vocabulary& vocabulary, std::span<const uint8_t> is_whole)
@@ -48,9 +34,10 @@ WholeCharacters::WholeCharacters(const Vocabulary& vocabulary, std::span<const u
   if (!MergesInOrder(vocabulary)) return;
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
     const std::string_view text = vocabulary.text(TokenId(id));
-    if (text.size() < 2 || text.size() > 3 || is_whole[static_cast<size_t>(id)] == 0) continue;
-    const uint32_t point = PointOf(text);
-    if (point != 0 && text.size() == (point < 0x800 ? 2 : 3)) ids_[point] = id;
+    const Utf8Character character = FirstCharacter(text);
+    const bool is_character = character.n_bytes >= 2 && character.n_bytes == text.size();
+    if (!is_character || character.point >= kNumPoints) continue;
+    if (is_whole[static_cast<size_t>(id)] != 0) ids_[character.point] = id;
   }
   for (const Merge& merge : vocabulary.merges()) {
     const std::string_view text = vocabulary.text(merge.result);
@@ -68,12 +55,12 @@ bool WholeCharacters::IsApart(std::string_view piece, size_t pos) const {
 }
 
 size_t WholeCharacters::Find(std::string_view piece, size_t pos, TokenId& id) const {
-  const uint32_t point = PointOf(piece.substr(pos));
-  if (point == 0 || ids_[point] < 0) return 0;
-  const size_t n_bytes = point < 0x800 ? 2 : 3;
-  if (!IsApart(piece, pos) || !IsApart(piece, pos + n_bytes)) return 0;
-  id = TokenId(ids_[point]);
-  return n_bytes;
+  const Utf8Character character = FirstCharacter(piece.substr(pos));
+  if (character.n_bytes == 0 || character.point >= kNumPoints) return 0;
+  if (ids_[character.point] < 0) return 0;
+  if (!IsApart(piece, pos) || !IsApart(piece, pos + character.n_bytes)) return 0;
+  id = TokenId(ids_[character.point]);
+  return character.n_bytes;
 }
 
 }  // namespace sluice::token

@@ -80,6 +80,13 @@ def run(tmp_path):
     return Run(tmp_path)
 
 
+def check_edits(run, result, n_turns):
+    """The first turn writes the file, each further one counts up, the last copies it."""
+    assert "All turns are done." in result["output"]
+    for name in ("count.txt", "count.txt.copy"):
+        assert (run.work / name).read_text() == f"count: {n_turns - 2}\n"
+
+
 def test_claude_code_edits_a_file_in_twenty_turns_over_messages(agents, run):
     path = str(run.work / "count.txt")
     calls = [call("Write", file_path=path, content="count: 0\n")]
@@ -96,9 +103,7 @@ def test_claude_code_edits_a_file_in_twenty_turns_over_messages(agents, run):
     }
     agent = [agents / "claude", "-p", "Count to eighteen in count.txt.", "--model", "deepseek-flash"]
     result = run([*agent, "--dangerously-skip-permissions"], environment, script("Write", calls))
-    assert "All turns are done." in result["output"]
-    assert (run.work / "count.txt").read_text() == f"count: {N_TURNS - 2}\n"
-    assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS - 2}\n"
+    check_edits(run, result, N_TURNS)
 
 
 def codex(agents, run, *settings):
@@ -132,9 +137,7 @@ def test_codex_edits_a_file_in_twenty_turns_over_responses(agents, run):
     calls.append(call("exec_command", cmd="cp count.txt count.txt.copy", yield_time_ms=1000))
     agent, environment = codex(agents, run)
     result = run([*agent, "Count."], environment, script("exec_command", calls))
-    assert "All turns are done." in result["output"]
-    assert (run.work / "count.txt").read_text() == f"count: {N_TURNS - 2}\n"
-    assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS - 2}\n"
+    check_edits(run, result, N_TURNS)
 
 
 PI_APIS = {
@@ -160,9 +163,7 @@ def test_pi_edits_a_file_in_twenty_turns_over_each_api(agents, run, api):
     write = f"cat > {settings}/models.json <<'END'\n{text}\nEND\n"
     start = f'exec {agents / "pi"} --provider sluice --model deepseek-flash -p "Count to eighteen."'
     result = run(["sh", "-c", write + start], {}, script("write", calls))
-    assert "All turns are done." in result["output"]
-    assert (run.work / "count.txt").read_text() == f"count: {N_TURNS - 2}\n"
-    assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS - 2}\n"
+    check_edits(run, result, N_TURNS)
 
 
 def test_opencode_edits_a_file_in_six_turns_over_chat(agents, run):
@@ -185,9 +186,7 @@ def test_opencode_edits_a_file_in_six_turns_over_chat(agents, run):
     environment = {"SLUICE_URL": "@URL@/v1", "SLUICE_API_KEY": "key"}
     agent = [agents / "opencode", "run", "--auto", "Count to four in count.txt."]
     result = run(agent, environment, script("write", calls))
-    assert "All turns are done." in result["output"]
-    assert (run.work / "count.txt").read_text() == f"count: {N_TURNS_SLOW - 2}\n"
-    assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS_SLOW - 2}\n"
+    check_edits(run, result, N_TURNS_SLOW)
 
 
 def test_cline_edits_a_file_in_six_turns_over_chat(agents, run):
@@ -200,6 +199,4 @@ def test_cline_edits_a_file_in_six_turns_over_chat(agents, run):
     sign_in = f"{cline} auth openai --baseurl @URL@/v1 --apikey key --modelid deepseek-flash"
     agent = ["sh", "-c", f'{sign_in} && exec {cline} "Count to four in count.txt."']
     result = run(agent, {}, script("editor", calls))
-    assert "All turns are done." in result["output"]
-    assert (run.work / "count.txt").read_text() == f"count: {N_TURNS_SLOW - 2}\n"
-    assert (run.work / "count.txt.copy").read_text() == f"count: {N_TURNS_SLOW - 2}\n"
+    check_edits(run, result, N_TURNS_SLOW)

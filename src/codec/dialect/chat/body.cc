@@ -138,7 +138,11 @@ constexpr Field<Body> kFields[] = {
     {"seed", [](const JsonValue& v, Body& b) { return ReadUint("seed", v, b.seed); }},
     {"service_tier", nullptr},
     {"stop", [](const JsonValue& v, Body& b) { return ReadStopField("stop", v, b.stop); }},
-    {"store", nullptr},
+    {"store",
+     [](const JsonValue& v, Body& b) {
+       b.is_to_be_stored = v.is_bool() && v.AsBool();
+       return Status::Ok();
+     }},
     {"stream", [](const JsonValue& v, Body& b) { return ReadBool("stream", v, b.stream.on); }},
     {"stream_options", [](const JsonValue& v, Body& b) { return ReadStreamOptions(v, b.stream); }},
     {"temperature",

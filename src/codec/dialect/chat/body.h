@@ -57,6 +57,7 @@ struct Body {
   std::optional<std::string_view> user_id;
   std::optional<std::string_view> user;
 
+  bool is_to_be_stored = false;             // answers of Chat are not
   std::vector<std::string> unknown_fields;  // fit for a header, at most kMaxIgnoredFieldsListed
 };
 

@@ -189,6 +189,7 @@ Result<DecodedRequest> Decode(std::string_view body, const PrepareContext& conte
   DecodedRequest request;
   SLUICE_TRY(Convert(fields, context, request));
   request.ignored_fields = std::move(fields.unknown_fields);
+  if (fields.is_to_be_stored) request.ignored_fields.push_back("store");
   return request;
 }
 

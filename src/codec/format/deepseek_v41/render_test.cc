@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <random>
 
 #include "base/json_writer.h"
+#include "base/random_test_impl.h"
 #include "base/utf8.h"
 #include "codec/cut_format_test_impl.h"
 #include "codec/format/deepseek_v41/lexer_run_test_impl.h"
@@ -145,14 +144,8 @@ TEST(Render, C15C16NothingThatAClientWritesIsAControlToken) {
   EXPECT_EQ(TextOf(Everywhere("see <image>")).find("<｜deepseek_image｜>"), std::string::npos);
 }
 
-class Random {
+class RandomTexts : public Random {
  public:
-  Random() {
-    const int seed = testing::UnitTest::GetInstance()->random_seed();
-    std::printf("seed %d (--gtest_random_seed)\n", seed);
-    random_.seed(static_cast<uint64_t>(seed));
-  }
-  size_t Below(size_t n) { return static_cast<size_t>(random_() % n); }
   std::string Text(size_t n_pieces_max) {
     const std::vector<std::string> pieces = {"a",          "b c", "\n", "{\"k\": 1}", "<",
                                              "</think>",   "é",   "\\", "\"",         "｜DSML｜",
@@ -161,13 +154,10 @@ class Random {
     for (size_t n = Below(n_pieces_max + 1); n > 0; --n) text += pieces[Below(pieces.size())];
     return text;
   }
-
- private:
-  std::mt19937_64 random_;
 };
 
 TEST(Render, ATurnThatWasRenderedIsReadBackAsItWas) {
-  Random random;
+  RandomTexts random;
   for (int round = 0; round < 2000; ++round) {
     Message turn = Assistant("x" + random.Text(5) + "y");  // line feeds at its ends are not kept
     turn.reasoning = "x" + random.Text(5) + "y";
@@ -203,7 +193,7 @@ TEST(Render, ATurnThatWasRenderedIsReadBackAsItWas) {
 }
 
 // What a client adds behind an answer: results of its calls, a message, or both.
-void AddNext(const Message& answer, Random& random, Conversation& conversation) {
+void AddNext(const Message& answer, RandomTexts& random, Conversation& conversation) {
   const std::vector<ToolCall> calls = answer.calls;
   conversation.messages.push_back(answer);
   for (const ToolCall& call : calls) {
@@ -213,7 +203,7 @@ void AddNext(const Message& answer, Random& random, Conversation& conversation) 
   if (calls.empty() || random.Below(2) == 0) conversation.messages.push_back(User(random.Text(4)));
 }
 
-Message RandomAnswer(Random& random, bool with_tools) {
+Message RandomAnswer(RandomTexts& random, bool with_tools) {
   Message answer = Assistant(random.Text(4));
   if (!with_tools) return answer;
   answer.reasoning = random.Text(4);
@@ -224,7 +214,7 @@ Message RandomAnswer(Random& random, bool with_tools) {
 }
 
 TEST(Render, APromptBeginsWithThePromptOfItsHistory) {
-  Random random;
+  RandomTexts random;
   for (int round = 0; round < 1000; ++round) {
     Conversation conversation;
     conversation.thinking = random.Below(2) == 0;
@@ -246,7 +236,7 @@ TEST(Render, APromptBeginsWithThePromptOfItsHistory) {
 
 // With the merges of a real vocabulary, in which pieces of a spelling are tokens.
 TEST(Render, NoTextYieldsAControlToken) {
-  Random random;
+  RandomTexts random;
   for (int round = 0; round < 400; ++round) {
     std::string text = random.Text(6);
     const auto control = static_cast<Control>(random.Below(kFirstGrounding));

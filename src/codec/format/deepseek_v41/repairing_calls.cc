@@ -8,17 +8,12 @@
 #include "base/json.h"
 #include "base/json_writer.h"
 #include "codec/format/deepseek_v41/format.h"
+#include "codec/trim.h"
 
 namespace sluice::codec::deepseek_v41 {
 namespace {
 
 constexpr std::string_view kSpace = " \n\t\r";
-
-std::string_view Trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 bool IsJson(std::string_view text) { return static_cast<bool>(Json::Parse(text)); }
 
@@ -276,7 +271,7 @@ void RepairingCalls::EndCall() {
   if (n_parameters_ > 0) {
     Write("}");
   } else {
-    const std::string_view body = Trim(body_);
+    const std::string_view body = Trim(body_, kSpace);
     Write(body.starts_with('{') && IsJson(body) ? body : "{}");
   }
   expected_ += fmt::format("\n</{} invoke>", kDsml);
@@ -295,7 +290,7 @@ void RepairingCalls::End(bool at_limit) {
       break;
     case State::kBody: {
       if (!at_limit) return EndCall();
-      const std::string_view body = Trim(body_);
+      const std::string_view body = Trim(body_, kSpace);
       if (n_parameters_ == 0 && body.starts_with('{')) Write(body);
       break;
     }
