@@ -117,6 +117,9 @@ def check_answer(case, run, answer):
         check_usage(case, run, answer.usage)
     if case.stop is not None:
         assert answer.choices[0].stop == case.stop
+    for key, value in case.message.items():
+        assert (key in answer.message) == (value is not None), (key, answer.message)
+        assert answer.message.get(key) == value, (key, answer.message)
     if case.blocks is not None:
         got = [{k: v for k, v in b.items() if k != "signature"} for b in answer.choices[0].blocks]
         assert got == case.blocks

@@ -44,6 +44,7 @@ class Case:
     header_is: list = field(default_factory=list)
     stop: str | None = None  # Messages: the stop string that was found
     blocks: list | None = None  # Messages: the content of the answer
+    message: dict = field(default_factory=dict)  # Messages, chat: its top-level members, None: absent
     answer: dict | None = None  # inquiries: members of the answer
 
     @property
@@ -139,7 +140,7 @@ def _take(case, state, key, value):
         case.path = value
     elif key == "stop":
         case.stop = json.loads(value)
-    elif key in ("blocks", "answer"):
+    elif key in ("blocks", "message", "answer"):
         setattr(case, key, json.loads(value))
     else:
         raise ValueError(f"unknown keyword {key!r}")

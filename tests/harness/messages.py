@@ -58,6 +58,7 @@ class _Stream:
         assert message["usage"]["output_tokens"] == 0
         self.started_with = message["usage"]
         self.answer.identity = (message["id"], None, message["model"], None)
+        self.answer.message = message
         self.answer.choices[0] = self.choice
 
     def _ping(self, _):
@@ -134,7 +135,7 @@ def read_body(body):
     whole = json.loads(body)
     assert (whole["type"], whole["role"]) == ("message", "assistant")
     _check_usage(whole["usage"])
-    answer = sse.Answer(usage=whole["usage"], done=True)
+    answer = sse.Answer(usage=whole["usage"], done=True, message=whole)
     answer.identity = (whole["id"], None, whole["model"], None)
     answer.choices[0] = sse.Choice(finish=whole["stop_reason"], stop=whole["stop_sequence"])
     _collect(answer.choices[0], whole["content"])

@@ -56,6 +56,7 @@ class Answer:
     usage_has_own_chunk: bool = False
     error: dict | None = None
     identity: tuple = ()
+    message: dict = field(default_factory=dict)  # top-level members, of Messages: of the message
     n_comments: int = 0
     done: bool = False
 
@@ -97,6 +98,7 @@ def _add_chunk(answer, chunk):
     answer.identity = answer.identity or identity
     assert identity == answer.identity, "id, created and model stay the same in a stream"
     assert answer.usage is None, "nothing comes after the usage"
+    answer.message |= chunk
     for part in chunk["choices"]:
         _add_choice(answer, part)
     answer.usage = chunk.get("usage")
@@ -132,7 +134,7 @@ def read_body(body):
     """The answer in a non-streaming body."""
     whole = json.loads(body)
     assert whole["object"] == "chat.completion"
-    answer = Answer(usage=whole["usage"], done=True)
+    answer = Answer(usage=whole["usage"], done=True, message=whole)
     answer.identity = (
         whole["id"],
         whole["created"],
