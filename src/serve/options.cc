@@ -86,10 +86,12 @@ void DeclareLimits(ServeOptions& o, OptionSet& set) {
            .is_limit = true});
   set.AddBytes("max-stored-bytes", &o.max_stored_bytes, {.min = 0, .max = 1024 * kGiB},
                {.help = "Memory of the responses kept.", .is_limit = true});
-  set.AddBytes("turn-memory", &o.turn_memory_bytes, {.min = 0, .max = 1024 * kGiB},
-               {.help = "Memory of sampled tokens, which stand in the prompt again when a client "
-                        "sends the turn back; as much again while answers run. 0B: none.",
-                .is_limit = true});
+  set.AddBytes(
+      "turn-memory", &o.turn_memory_bytes, {.min = 0, .max = 1024 * kGiB},
+      {.help =
+           "Memory of sampled tokens, which stand in the prompt again when a client "
+           "sends the turn back; as much again while answers run. 0B: none; below 4KiB nothing fits.",
+       .is_limit = true});
 }
 
 void DeclareTimes(ServeOptions& o, OptionSet& set) {
