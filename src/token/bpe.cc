@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <map>
 
 #include "base/check.h"
 #include "base/limits.h"
@@ -23,6 +24,11 @@ constexpr uint64_t kFreeSlot = UINT64_MAX;  // no merge has the rank in its low 
 uint64_t EntryOf(int32_t rank, int32_t pos) {
   return static_cast<uint64_t>(rank) << 32 | static_cast<uint64_t>(pos);
 }
+int32_t RankOf(uint64_t entry) { return static_cast<int32_t>(entry >> 32); }
+int32_t PosOf(uint64_t entry) { return static_cast<int32_t>(entry & UINT32_MAX); }
+
+// Longer pieces are merged rank by rank.
+constexpr size_t kLongPieceBytes = 4096;
 
 uint64_t PairOf(TokenId left, TokenId right) {
   return static_cast<uint64_t>(left.value) << kIdBits | static_cast<uint64_t>(right.value);
@@ -123,14 +129,55 @@ void Bpe::EncodePiece(std::string_view piece, Scratch& scratch, std::vector<Toke
 
 void Bpe::MergeAll(std::string_view piece, Scratch& scratch) const {
   Split(piece, scratch);
+  piece.size() > kLongPieceBytes ? MergeByRank(scratch) : MergeByHeap(scratch);
+}
+
+void Bpe::MergeByHeap(Scratch& scratch) const {
   std::vector<uint64_t>& queue = scratch.queue;
+  std::make_heap(queue.begin(), queue.end(), std::greater<>());
   while (!queue.empty()) {
     std::pop_heap(queue.begin(), queue.end(), std::greater<>());
-    const auto rank = static_cast<int32_t>(queue.back() >> 32);
-    const auto pos = static_cast<int32_t>(queue.back() & UINT32_MAX);
+    const int32_t rank = RankOf(queue.back());
+    const int32_t pos = PosOf(queue.back());
     queue.pop_back();
     // An entry whose pair has changed since is left over; the new pair has an entry of its own.
-    if (scratch.symbols[static_cast<size_t>(pos)].rank == rank) MergeAt(pos, scratch);
+    if (scratch.symbols[static_cast<size_t>(pos)].rank != rank) continue;
+    auto end = static_cast<std::ptrdiff_t>(queue.size());
+    MergeAt(pos, scratch);
+    while (end < std::ssize(queue)) {
+      std::push_heap(queue.begin(), queue.begin() + ++end, std::greater<>());
+    }
+  }
+}
+
+// The same for a long piece, of which few ranks have many entries: a heap of them all would be read
+// all over memory for each.
+void Bpe::MergeByRank(Scratch& scratch) const {
+  std::map<int32_t, std::vector<int32_t>> by_rank;  // positions
+  const auto sort_in = [&] {
+    for (const uint64_t entry : scratch.queue) by_rank[RankOf(entry)].push_back(PosOf(entry));
+    scratch.queue.clear();
+  };
+  sort_in();
+  while (!by_rank.empty()) {
+    auto node = by_rank.extract(by_rank.begin());
+    const int32_t rank = node.key();
+    std::vector<int32_t>& positions = node.mapped();
+    std::ranges::sort(positions);
+    for (size_t i = 0; i < positions.size(); ++i) {
+      if (scratch.symbols[static_cast<size_t>(positions[i])].rank != rank) continue;
+      MergeAt(positions[i], scratch);
+      sort_in();
+      if (by_rank.empty() || by_rank.begin()->first > rank) continue;
+      // A vocabulary that merges a token before those it is made of: they go first.
+      for (const int32_t pos : std::span(positions).subspan(i + 1)) {
+        scratch.queue.push_back(EntryOf(rank, pos));
+      }
+      for (const auto& [later, rest] : by_rank) {
+        for (const int32_t pos : rest) scratch.queue.push_back(EntryOf(later, pos));
+      }
+      return MergeByHeap(scratch);
+    }
   }
 }
 
@@ -166,7 +213,6 @@ void Bpe::Split(std::string_view piece, Scratch& scratch) const {
                             : RankAt(pos, scratch);
     if (symbol.rank != MergeRanks::kNone) scratch.queue.push_back(EntryOf(symbol.rank, pos));
   }
-  std::make_heap(scratch.queue.begin(), scratch.queue.end(), std::greater<>());
 }
 
 // Merges the token at `pos` with the next one.
@@ -196,7 +242,6 @@ void Bpe::FindRank(int32_t pos, Scratch& scratch) const {
   scratch.symbols[static_cast<size_t>(pos)].rank = rank;
   if (rank == MergeRanks::kNone) return;
   scratch.queue.push_back(EntryOf(rank, pos));
-  std::push_heap(scratch.queue.begin(), scratch.queue.end(), std::greater<>());
 }
 
 // The added tokens are ordered by their bytes, so those that begin with the same bytes lie

@@ -64,11 +64,13 @@ class Bpe {
   };
   struct Scratch {
     std::vector<Symbol> symbols;
-    std::vector<uint64_t> queue;  // rank << 32 | position; a heap, the least first
+    std::vector<uint64_t> queue;  // rank << 32 | position, the least first
   };
 
   void EncodePiece(std::string_view piece, Scratch& scratch, std::vector<TokenId>& out) const;
   void MergeAll(std::string_view piece, Scratch& scratch) const;
+  void MergeByHeap(Scratch& scratch) const;
+  void MergeByRank(Scratch& scratch) const;
   void Split(std::string_view piece, Scratch& scratch) const;
   void MergeAt(int32_t pos, Scratch& scratch) const;
   int32_t RankAt(int32_t pos, const Scratch& scratch) const;

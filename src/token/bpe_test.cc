@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <set>
 #include <string>
@@ -153,6 +154,34 @@ TEST(Bpe, StartsFromWholeCharactersOnlyWhereThatChangesNothing) {
         text += character;
       }
       ASSERT_EQ(sample.Encode(text), slow.Encode(text)) << v << ": " << text;
+    }
+  }
+}
+
+// Pieces long enough to be merged rank by rank, also with merges before those that make their
+// parts.
+TEST(Bpe, LongPiecesAreMergedLikeShortOnes) {
+  const std::vector<std::vector<TextPair>> vocabularies = {
+      {{"a", "a"}, {"aa", "aa"}, {"a", "b"}, {"aaaa", "ab"}, {"b", "b"}, {"ab", "bb"}, {"b", "a"}},
+      {{"aa", "aa"}, {"ab", "aa"}, {"a", "b"}, {"bb", "ab"}, {"a", "a"}, {"b", "b"}, {"bb", "a"}},
+  };
+  Random random;
+  for (const std::vector<TextPair>& merges : vocabularies) {
+    const Sample sample(merges);
+    const SlowEncoder slow(sample.vocabulary);
+    for (int t = 0; t < 10; ++t) {
+      std::string text;
+      Texts expected;
+      while (text.size() < 4096 + random.Below(3000)) {  // "c" has no merge: parts stay apart
+        std::string part;
+        for (size_t n = random.Below(40); n > 0; --n) {
+          part.append(1 + random.Below(7), "ab"[random.Below(2)]);
+        }
+        std::ranges::copy(slow.Encode(part), std::back_inserter(expected));
+        expected.emplace_back("c");
+        text += part + "c";
+      }
+      ASSERT_EQ(sample.Encode(text), expected) << text;
     }
   }
 }
