@@ -232,7 +232,8 @@ void OptionSet::Declare(DeclaredOption option) {
   option.group = group_;
   option.default_value = option.Current();
   option.source = {OptionOrigin::kDefault, "default"};
-  SLUICE_CHECK(option.IsAllowed(option.default_value));
+  // A secret has no default, and cannot be set to nothing.
+  SLUICE_CHECK(option.kind == OptionKind::kSecret || option.IsAllowed(option.default_value));
   options_.push_back(std::move(option));
 }
 

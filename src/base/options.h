@@ -69,6 +69,7 @@ struct OptionLine {
   int64_t number = 0;     // integers, sizes (bytes) and durations (ns); else 0
   std::string_view unit;  // of number
   bool is_limit = false;
+  bool is_secret = false;
   OptionReach reach = OptionReach::kAnywhere;
 };
 

@@ -92,6 +92,7 @@ std::vector<OptionLine> OptionSet::Lines() const {
                        .number = 0,
                        .unit = option.text.unit,
                        .is_limit = option.text.is_limit,
+                       .is_secret = option.kind == OptionKind::kSecret,
                        .reach = option.text.reach};
     if (option.kind == OptionKind::kBytes) line.unit = "bytes";
     if (option.kind == OptionKind::kDuration) line.unit = "ns";
@@ -135,7 +136,7 @@ std::string OptionSet::PrintConfig() const {
     }
     out += fmt::format("\n# {}{}\n", line.help, Bracket(line));
     // A secret stays out of the file, which people copy and mail.
-    if (line.value == "\"***\"") out += "# ";
+    if (line.is_secret) out += "# ";
     std::string origin;
     AppendJsonEscaped(origin, line.origin);
     out += fmt::format("{} = {}  # {}\n", line.name, line.value, origin);

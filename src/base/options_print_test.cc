@@ -57,7 +57,7 @@ TEST(OptionsPrint, PrintedConfigExplainsEachOptionAndNamesItsOrigin) {
   EXPECT_THAT(
       printed,
       HasSubstr("# Context. [default 1048576 tokens; at least 1]\ncontext = 7  # sluice.toml:2\n"));
-  EXPECT_THAT(printed, HasSubstr("# Key of clients.\napi-key = \"\"  # default\n"));
+  EXPECT_THAT(printed, HasSubstr("# Key of clients.\n# api-key = \"\"  # default\n"));
 }
 
 TEST(OptionsPrint, AFileNameCannotBreakThePrintedConfig) {

@@ -166,6 +166,7 @@ constexpr const char* kIdle =
 constexpr const char* kColor = "one of red, green, blue";
 constexpr const char* kBool = "true or false";
 constexpr const char* kText = "text in UTF-8 without control characters";
+constexpr const char* kSecret = "text in UTF-8, not empty, without control characters";
 constexpr const char* kTexts = "a list of texts in UTF-8, none empty, without control characters";
 
 struct Bad {
@@ -202,7 +203,8 @@ constexpr Bad kBadTexts[] = {
     {"color", "1", "1", kColor},
     {"host", "a\nb", "a\\nb", kText},
     {"host", "a\xff", "a\xEF\xBF\xBD", kText},
-    {"api-key", "hun\nter2", "***", kText},
+    {"api-key", "hun\nter2", "***", kSecret},
+    {"api-key", "", "\"\"", kSecret},
 };
 
 TEST(Options, BadFlagsSayNameValueOriginAndWhatIsAllowed) {
@@ -252,7 +254,7 @@ TEST(Options, FileValuesOfAnotherTypeAreRefusedWithTheLine) {
       {"color", "color = [\"red\"]", "a list", kColor},
       {"host", "host = true", "true", kText},
       {"host", "host = \"\\u0007\"", "\\u0007", kText},
-      {"api-key", "api-key = 12345", "***", kText},
+      {"api-key", "api-key = 12345", "***", kSecret},
       {"model-alias", "model-alias = \"a\"", "the text a", kTexts},
       {"model-alias", "model-alias = [1]", "a list", kTexts},
       {"model-alias", "model-alias = [\"a\", \"\"]", "a,", kTexts},

@@ -114,9 +114,9 @@ Status DeclaredOption::Set(OptionValue value, const OptionSource& from) {
 }
 
 Status DeclaredOption::Refuse(std::string_view shown, const OptionSource& from) const {
-  const std::string seen = kind == OptionKind::kSecret ? "***"
-                           : shown.empty()             ? "\"\""
-                                                       : Shown(shown);
+  const std::string seen = shown.empty()                 ? "\"\""
+                           : kind == OptionKind::kSecret ? "***"
+                                                         : Shown(shown);
   return Status::InvalidField(
       std::string(name),
       fmt::format("{} = {} ({}) is not allowed: must be {}", name, seen, from.where, Allowed()));
@@ -167,6 +167,7 @@ bool DeclaredOption::Parse(std::string_view value_text, OptionValue& value) cons
 
 bool DeclaredOption::IsAllowed(const OptionValue& value) const {
   if (const auto* text_value = std::get_if<std::string>(&value)) {
+    if (kind == OptionKind::kSecret && text_value->empty()) return false;
     return IsPlain(*text_value, text.has_lines ? "\t\n\r" : "");
   }
   if (const auto* number = std::get_if<int64_t>(&value)) {
@@ -245,6 +246,8 @@ std::string DeclaredOption::Allowed() const {
              ", " + bounds;
     case OptionKind::kList:
       return "a list of texts in UTF-8, none empty, without control characters";
+    case OptionKind::kSecret:
+      return "text in UTF-8, not empty, without control characters";
     default:
       return text.has_lines ? "text in UTF-8; of control characters tabs and line ends"
                             : "text in UTF-8 without control characters";

@@ -51,10 +51,8 @@ const char* NameOf(Constraint::Kind kind) {
 Constraint ConstraintOf(const Conversation& conversation) {
   Constraint constraint;
   if (!conversation.tools.empty()) {
-    const bool is_required = conversation.tool_choice == ToolChoice::kRequired ||
-                             conversation.tool_choice == ToolChoice::kNamed;
-    constraint.kind =
-        is_required ? Constraint::Kind::kToolCallRequired : Constraint::Kind::kToolCall;
+    constraint.kind = ForcesCall(conversation.tool_choice) ? Constraint::Kind::kToolCallRequired
+                                                           : Constraint::Kind::kToolCall;
     constraint.schema = ToolList(conversation.tools);
     constraint.max_calls = conversation.parallel_tool_calls ? 0 : 1;
     return constraint;

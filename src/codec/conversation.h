@@ -73,6 +73,9 @@ struct RawPrompt {
 };
 
 enum class ToolChoice : uint8_t { kNone, kAuto, kRequired, kNamed };
+constexpr bool ForcesCall(ToolChoice choice) {
+  return choice == ToolChoice::kRequired || choice == ToolChoice::kNamed;
+}
 
 enum class ResponseFormat : uint8_t { kText, kJsonObject, kJsonSchema, kRegex };
 

@@ -78,10 +78,9 @@ void ListUnenforced(const DecodedRequest& request, std::vector<std::string>& ign
   const Conversation& conversation = request.conversation;
   const bool is_strict = std::ranges::any_of(
       conversation.tools, [](const Tool& tool) { return tool.strict.value_or(false); });
-  const bool is_required = conversation.tool_choice == ToolChoice::kRequired ||
-                           conversation.tool_choice == ToolChoice::kNamed;
   if (is_strict) ignored.push_back("tools.strict");
-  if (is_required && conversation.thinking && !conversation.tools.empty()) {
+  if (ForcesCall(conversation.tool_choice) && conversation.thinking &&
+      !conversation.tools.empty()) {
     ignored.push_back("tool_choice");
   }
   if (!conversation.parallel_tool_calls && !conversation.tools.empty()) {

@@ -146,6 +146,8 @@ TEST(Prepare, WhatThisBuildCannotEnforceIsListed) {
   EXPECT_EQ(ignored(""), Names());
   EXPECT_EQ(ignored(tools), Names());
   EXPECT_EQ(ignored(tools + R"(,"tool_choice":"none")"), Names());
+  EXPECT_EQ(ignored(R"("tool_choice":"required")"), Names({"tool_choice"}));
+  EXPECT_EQ(ignored(R"("tool_choice":"auto")"), Names());
   EXPECT_EQ(
       ignored("\"zz\":1," + tools + R"(,"tool_choice":"required","parallel_tool_calls":false)"),
       Names({"zz", "tool_choice", "parallel_tool_calls"}));

@@ -88,9 +88,9 @@ void DeclareLimits(ServeOptions& o, OptionSet& set) {
                {.help = "Memory of the responses kept.", .is_limit = true});
   set.AddBytes(
       "turn-memory", &o.turn_memory_bytes, {.min = 0, .max = 1024 * kGiB},
-      {.help =
-           "Memory of sampled tokens, which stand in the prompt again when a client "
-           "sends the turn back; as much again while answers run. 0B: none; below 4KiB nothing fits.",
+      {.help = "Memory of sampled tokens, which stand in the prompt again when a client "
+               "sends the turn back; as much again while answers run. 0B: none; below 4KiB nothing "
+               "fits.",
        .is_limit = true});
 }
 

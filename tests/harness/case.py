@@ -141,7 +141,7 @@ def _take(case, state, key, value):
     elif key == "stop":
         case.stop = json.loads(value)
     elif key in ("blocks", "message", "answer"):
-        setattr(case, key, json.loads(value))
+        setattr(case, key, expand(json.loads(value)))
     else:
         raise ValueError(f"unknown keyword {key!r}")
 

@@ -98,6 +98,9 @@ def _add_chunk(answer, chunk):
     answer.identity = answer.identity or identity
     assert identity == answer.identity, "id, created and model stay the same in a stream"
     assert answer.usage is None, "nothing comes after the usage"
+    shared = {k: v for k, v in chunk.items() if k not in ("choices", "usage")}
+    before = {k: v for k, v in answer.message.items() if k not in ("choices", "usage")}
+    assert before in ({}, shared), "other members are the same in every chunk"
     answer.message |= chunk
     for part in chunk["choices"]:
         _add_choice(answer, part)

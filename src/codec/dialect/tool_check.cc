@@ -69,6 +69,12 @@ bool ReadChoiceMode(const JsonValue& value, ToolChoice& mode) {
   return false;
 }
 
+void ListUnmetChoice(ToolChoice asked, DecodedRequest& request) {
+  if (ForcesCall(asked) && request.conversation.tools.empty()) {
+    request.ignored_fields.push_back("tool_choice");
+  }
+}
+
 Status UnknownToolChoice(std::string_view name) {
   return Status::Invalid(fmt::format(
       "Invalid value for 'tool_call': no function named '{}' was specified in the 'tools' "

@@ -33,6 +33,10 @@ std::string ToolSchemaText(const JsonValue& parameters);
 // "none", "auto" or "required" as a string; false: it is something else.
 bool ReadChoiceMode(const JsonValue& value, ToolChoice& mode);
 
+// A call is asked for where no tools are: it cannot be met, and is listed as ignored. After the
+// request's tools are known.
+void ListUnmetChoice(ToolChoice asked, DecodedRequest& request);
+
 // A choice that names a tool nobody offered.
 Status UnknownToolChoice(std::string_view name);
 

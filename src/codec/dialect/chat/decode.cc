@@ -169,6 +169,7 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
         "'json_object'.");
   }
   SLUICE_TRY(ConvertTools(body.tools, body.tool_choice, context.profile, conversation));
+  ListUnmetChoice(body.tool_choice.mode, request);
   conversation.parallel_tool_calls = body.parallel_tool_calls.value_or(true);
   SLUICE_TRY(CheckPrefixCombinations(conversation));
   SLUICE_TRY(CheckStops("stop", body.stop, request.answer.stops));
@@ -187,8 +188,8 @@ Result<DecodedRequest> Decode(std::string_view body, const PrepareContext& conte
   Body fields;
   SLUICE_TRY(ReadBody(json->root(), context.strict, fields));
   DecodedRequest request;
-  SLUICE_TRY(Convert(fields, context, request));
   request.ignored_fields = std::move(fields.unknown_fields);
+  SLUICE_TRY(Convert(fields, context, request));
   if (fields.is_to_be_stored) request.ignored_fields.push_back("store");
   return request;
 }

@@ -19,6 +19,7 @@
 #include "codec/dialect/request_check.h"
 #include "codec/dialect/sampling.h"
 #include "codec/dialect/schema_check.h"
+#include "codec/dialect/tool_check.h"
 
 namespace sluice::codec::messages {
 namespace {
@@ -104,6 +105,7 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
   request.answer.thinking = conversation.thinking;
   SLUICE_TRY(ConvertHistory(body, context, tools, conversation));
   SLUICE_TRY(ConvertTools(tools, body.tool_choice, context.profile, conversation));
+  ListUnmetChoice(body.tool_choice.mode, request);
   SLUICE_TRY(ReadFormat(body, conversation));
   SLUICE_TRY(CheckStops("stop_sequences", body.stop, request.answer.stops));
   request.answer.stream = body.stream.value_or(false);
@@ -122,8 +124,8 @@ Result<DecodedRequest> Decode(std::string_view body, const PrepareContext& conte
   Body fields{.extensions = context.profile.extensions};
   SLUICE_TRY(ReadBody(json->root(), fields));
   DecodedRequest request;
-  SLUICE_TRY(Convert(fields, context, request));
   request.ignored_fields = std::move(fields.unknown_fields);
+  SLUICE_TRY(Convert(fields, context, request));
   return request;
 }
 

@@ -89,9 +89,7 @@ void CheckParams(const json& c, bool is_reference, DecodedRequest& request) {
   EXPECT_EQ(conversation.parallel_tool_calls, params.value("max_calls", 0) != 1);
   const json constraint = params["constraint"];
   const std::string kind = constraint.is_null() ? "" : constraint["kind"].get<std::string>();
-  const bool is_forced = conversation.tool_choice == ToolChoice::kRequired ||
-                         conversation.tool_choice == ToolChoice::kNamed;
-  EXPECT_EQ(is_forced, kind == "tool_call_required");
+  EXPECT_EQ(ForcesCall(conversation.tool_choice), kind == "tool_call_required");
   EXPECT_EQ(conversation.tools.empty(), kind.empty());
   if (kind.empty()) return;
   const json tools = json::parse(constraint["schema"].get<std::string>());

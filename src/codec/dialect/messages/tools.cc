@@ -67,9 +67,8 @@ Status DecideChoice(const ClientTools& client,
       conversation.named_tool = std::string(choice.name);
     }
   }
-  const bool is_forced = conversation.tool_choice == ToolChoice::kRequired ||
-                         conversation.tool_choice == ToolChoice::kNamed;
-  if (is_forced && conversation.thinking && !profile.force_call_while_thinking)
+  if (ForcesCall(conversation.tool_choice) && conversation.thinking &&
+      !profile.force_call_while_thinking)
     return Status::Invalid("Thinking mode does not support this tool_choice");
   return Status::Ok();
 }

@@ -135,6 +135,7 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
   SLUICE_TRY(ConvertTools(
       {.offered = offered, .choice = body.tool_choice, .names = names, .profile = context.profile},
       conversation));
+  ListUnmetChoice(body.tool_choice.mode, request);
   conversation.parallel_tool_calls = body.parallel_tool_calls.value_or(true);
   SLUICE_TRY(CheckFormat(body, conversation));
   SLUICE_TRY(ReadNumbers(body, context.model, request));

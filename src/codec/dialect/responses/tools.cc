@@ -281,8 +281,7 @@ Status ConvertTools(const ToolRequest& request, Conversation& conversation) {
                                 .is_strict = tool.tool.strict.value_or(false),
                                 .may_lack_type = profile.extensions}));
   }
-  const bool is_forced = choice.mode == ToolChoice::kNamed || choice.mode == ToolChoice::kRequired;
-  if (is_forced && conversation.thinking && !profile.force_call_while_thinking)
+  if (ForcesCall(choice.mode) && conversation.thinking && !profile.force_call_while_thinking)
     return Status::Invalid("Thinking mode does not support this tool_choice");
   auto is_named = [&](const OfferedTool& tool) { return tool.tool.name == named; };
   if (choice.mode == ToolChoice::kNamed && std::ranges::none_of(offered, is_named))
