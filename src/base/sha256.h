@@ -1,4 +1,4 @@
-// SHA-256 and comparison in constant time. Pure functions.
+// SHA-256, its keyed form, and comparison in constant time. Pure functions.
 
 #pragma once
 
@@ -10,6 +10,8 @@
 namespace sluice {
 
 std::array<std::byte, 32> Sha256(ConstBytes bytes);
+// RFC 2104.
+std::array<std::byte, 32> HmacSha256(ConstBytes key, ConstBytes message);
 
 // Takes a time that depends on the lengths only.
 bool ConstantTimeEqual(ConstBytes a, ConstBytes b);
