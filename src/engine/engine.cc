@@ -24,14 +24,30 @@ constexpr uint64_t kRequestSeed = uint64_t{1} << 40;
 
 Status Sick() { return {ErrorCode::kInternal, "the model computed a value that is not finite"}; }
 
+int32_t NumBlocks(const Engine::Params& params) {
+  const auto n_of_one = static_cast<int32_t>(kv::Layout::BlocksFor(params.n_context));
+  return params.n_blocks > 0 ? params.n_blocks : params.max_running * n_of_one;
+}
+
+ReplayRule RuleOf(const Engine::Params& params, const model::ModelInfo& info) {
+  ReplayRule rule{.prefill = params.prefill,
+                  .replay = params.replay,
+                  .window = info.window,
+                  .n_replay = info.window};
+  if (params.replay == Replay::kExact) {
+    rule.n_replay = params.prefill == Prefill::kCompact ? info.n_exact_replay
+                                                        : info.n_layers * (info.window - 1);
+  }
+  return rule;
+}
+
 }  // namespace
 
 Engine::Engine(const Params& params)
     : params_(params),
       desk_({.n_running_max = params.max_running,
              .n_waiting_max = params.max_waiting,
-             .bell = params.bell}),
-      sequences_(static_cast<size_t>(params.max_running)) {
+             .bell = params.bell}) {
   SLUICE_CHECK(params.n_prompt_rows >= 1);
 }
 
@@ -50,9 +66,20 @@ Time Engine::Step(Time now) {
     return now;
   }
   desk_.BeginStep(now);
+  if (!batch_) return desk_.EndStep(now);  // it could not be loaded
+  batch_->ReleaseEnded();
   Admit();
-  const StepPlan plan = PlanStep();
-  if (!plan.parts.empty()) Commit(plan, executor_->Run(plan));
+  const StepPlan plan = batch_->Plan(now);
+  if (!plan.parts.empty()) {
+    for (const Batch::Drawing& drawing : batch_->Run(plan)) {
+      Commit(drawing.sequence, drawing.logits);
+    }
+    batch_->ReleaseEnded();
+  }
+  if (params_.checks_invariants) {
+    const std::string wrong = batch_->CheckInvariants();
+    if (!wrong.empty()) CheckFailed(wrong.c_str(), __FILE__, __LINE__);
+  }
   return desk_.EndStep(now);
 }
 
@@ -122,6 +149,7 @@ void Engine::Open(model::LoadedModel loaded) {
   loader_.reset();
   Result<std::unique_ptr<Executor>> opened =
       Executor::Open({.n_slots = params_.max_running,
+                      .n_blocks = NumBlocks(params_),
                       .n_context = params_.n_context,
                       .n_rows = params_.max_running + params_.n_prompt_rows,
                       .n_threads = params_.n_threads,
@@ -129,19 +157,19 @@ void Engine::Open(model::LoadedModel loaded) {
                      std::move(loaded));
   if (!opened) return FailLoading(std::move(opened.error()));
   executor_ = std::move(*opened);
+  batch_.emplace(
+      Batch::Params{.n_slots = params_.max_running,
+                    .n_prompt_rows = params_.n_prompt_rows,
+                    .rule = RuleOf(params_, executor_->info()),
+                    .cache = {.n_blocks = NumBlocks(params_), .shares = params_.prefix_cache},
+                    .secret = params_.cache_secret},
+      desk_, *executor_);
   state_.store(State::kServing, std::memory_order_release);
 }
 
 void Engine::FailLoading(Status status) {
   failure_ = std::move(status);
   state_.store(State::kFailed, std::memory_order_release);
-}
-
-bool Engine::Sequence::in_prompt() const { return n_run < std::ssize(*seat->request().prompt); }
-
-std::span<const TokenId> Engine::Sequence::pending() const {
-  if (!in_prompt()) return {&drawn, 1};
-  return std::span(*seat->request().prompt).subspan(static_cast<size_t>(n_run));
 }
 
 void Engine::Admit() {
@@ -153,45 +181,24 @@ void Engine::Admit() {
         RandomBits({.seed = params_.seed, .position = request.id.value, .stream = kRequestSeed}));
     // The last token that is generated does not go through the model.
     const auto n_room = params_.n_context - static_cast<int32_t>(request.prompt->size()) + 1;
-    executor_->Clear(seat->slot());
-    Sequence seq{.seat = seat, .n_max = std::min(request.n_max, n_room)};
+    Sequence& seq = batch_->Begin(*seat);
+    seq.n_max = std::min(request.n_max, n_room);
     seq.sample = {.temperature = sampling.temperature,
                   .top_p = sampling.top_p,
                   .top_k = sampling.top_k,
                   .seed = seed};
-    sequences_[static_cast<size_t>(seat->slot())] = std::move(seq);
-  }
-}
-
-StepPlan Engine::PlanStep() {
-  pending_.clear();
-  for (auto at = desk_.ready().begin(); at != desk_.ready().end();) {
-    Seat& seat = **at++;  // pausing moves it to another list
-    const Sequence& seq = sequences_[static_cast<size_t>(seat.slot())];
-    if (!seq.in_prompt() && desk_.PauseIfFull(seat)) continue;
-    pending_.push_back(
-        {.slot = seat.slot(), .tokens = seq.pending(), .is_prompt = seq.in_prompt()});
-  }
-  return Plan(pending_, params_.max_running + params_.n_prompt_rows);
-}
-
-void Engine::Commit(const StepPlan& plan, std::span<float> logits) {
-  const auto n_vocab = static_cast<size_t>(executor_->info().n_vocab);
-  for (const StepPlan::Part& part : plan.parts) {
-    Sequence& seq = sequences_[static_cast<size_t>(part.slot)];
-    seq.n_run += static_cast<int32_t>(part.tokens.size());
-    if (!part.draws) continue;
-    Commit(seq, logits.first(n_vocab));
-    logits = logits.subspan(n_vocab);
   }
 }
 
 // Ends, like the end token and stop ids, are neither sent nor counted; the last token of the limit
 // is both.
-void Engine::Commit(Sequence& seq, std::span<float> logits) {
+void Engine::Commit(Sequence& seq, std::span<const float> logits) {
   Seat& seat = *seq.seat;
   const wire::GenerateRequest& request = seat.request();
-  if (!IsFinite(logits)) return desk_.Fail(seat, Sick());
+  if (!IsFinite(logits)) {
+    seq.is_sick = true;
+    return desk_.Fail(seat, Sick());
+  }
   const TokenId token = Draw(seq, logits);
   if (token == executor_->info().eos) return desk_.End(seat, {}, wire::FinishReason::kEnd);
   if (std::count(request.stop_ids.begin(), request.stop_ids.end(), token) > 0) {
@@ -205,7 +212,7 @@ void Engine::Commit(Sequence& seq, std::span<float> logits) {
   if (seat.n_sent() + 1 == seq.n_max) {
     return desk_.End(seat, std::move(event), wire::FinishReason::kLength);
   }
-  seq.drawn = token;
+  seq.tokens.push_back(token);
   if (HasPenalties(request.sampling)) Count(token, seq.generated);
   desk_.Send(seat, std::move(event));
 }

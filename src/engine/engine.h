@@ -1,6 +1,6 @@
 // Engine: a TokenService that runs a model. First it loads one, then it generates for many requests
-// at once: a step takes one row of every sequence that has drawn a token and fills the rest with
-// pieces of prompts, in the order of arrival.
+// at once: a step takes one row of every sequence that has drawn a token and pieces of prompts
+// beside them. Prefixes that were computed before are not computed again.
 //
 // Submit, Cancel and Load may be called from any thread and never block. Everything else belongs to
 // the engine thread, which calls Step when the time it answered has come and when the bell rings.
@@ -11,12 +11,16 @@
 //    only, bounded.
 // 2. The tokens of a request depend on prompt, parameters and seed alone, not on what else runs,
 //    how its prompt was cut or how many threads compute.
-// 3. No step is in flight between two Steps: a slot is free the moment its request has ended.
+//    With exact replay; with bounded replay they may depend on which prefix was found, too.
+// 3. No step is in flight between two Steps: what a request held is free in the Step that sees its
+//    end.
 // 4. A request that is refused or fails touches no other.
 
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -26,7 +30,9 @@
 #include <vector>
 
 #include "base/bell.h"
+#include "engine/batch.h"
 #include "engine/executor.h"
+#include "engine/replay.h"
 #include "engine/sampling/logits.h"
 #include "engine/sampling/sampler.h"
 #include "model/loader.h"
@@ -41,11 +47,17 @@ class Engine final : public wire::TokenService {
     int32_t max_running = 1;    // sequences that run at the same time
     int32_t max_waiting = 0;    // requests that wait for a slot
     int32_t n_context = 0;      // tokens of one sequence, prompt and output
-    int32_t n_prompt_rows = 0;  // of one step, at least, besides one for each running sequence
+    int32_t n_prompt_rows = 0;  // of one step, besides one for each sequence that decodes
+    int32_t n_blocks = 0;       // of KV memory; 0: enough for max_running of full length
+    bool prefix_cache = true;
+    Prefill prefill = Prefill::kCompact;
+    Replay replay = Replay::kBounded;
     int32_t n_threads = 1;
     Arithmetic arithmetic = Arithmetic::kFloat32;
     uint64_t seed = 0;  // of the seeds of requests that bring none; nobody should know it
-    Bell bell;          // rung by any thread when Step has something new to see
+    std::array<std::byte, 32> cache_secret{};  // of the names of prefixes; nobody should know it
+    bool checks_invariants = false;            // after every step: for tests
+    Bell bell;  // rung by any thread when Step has something new to see
   };
   // Destroyed while no other thread calls in; ends what is left like CancelAll.
   Engine(const Params& params, model::Loader loader);
@@ -66,6 +78,9 @@ class Engine final : public wire::TokenService {
   // Why the model could not be loaded; then every request is refused, for good.
   const Status& failure() const { return failure_; }
 
+  // By the engine thread; nothing before the model is loaded.
+  const Batch* batch() const { return batch_ ? &*batch_ : nullptr; }
+
   // See RequestDesk.
   void CancelAll() { desk_.CancelAll(); }
   bool idle() const { return desk_.idle(); }
@@ -73,19 +88,6 @@ class Engine final : public wire::TokenService {
  private:
   using Seat = wire::RequestDesk::Seat;
   enum class State : uint8_t { kLoading, kServing, kFailed };
-
-  // What runs in a slot.
-  struct Sequence {
-    Seat* seat = nullptr;
-    int32_t n_run = 0;  // tokens that went through the model
-    TokenId drawn;      // last; did not go through yet
-    int32_t n_max = 0;  // tokens to generate: what was asked for, or what the context has room for
-    SampleParams sample;
-    std::vector<TokenCount> generated;  // with penalties only
-
-    bool in_prompt() const;
-    std::span<const TokenId> pending() const;
-  };
 
   explicit Engine(const Params& params);
   void LoadPiece(Time now);
@@ -95,9 +97,7 @@ class Engine final : public wire::TokenService {
   Status Check(const wire::GenerateRequest& request) const;
 
   void Admit();
-  StepPlan PlanStep();
-  void Commit(const StepPlan& plan, std::span<float> logits);
-  void Commit(Sequence& seq, std::span<float> logits);
+  void Commit(Sequence& seq, std::span<const float> logits);
   TokenId Draw(Sequence& seq, std::span<const float> logits);
 
   // Constant after construction.
@@ -118,10 +118,9 @@ class Engine final : public wire::TokenService {
   std::deque<std::string> files_;  // names stay where they are
   Status failure_;
   std::unique_ptr<Executor> executor_;
-  std::vector<Sequence> sequences_;  // by slot
+  std::optional<Batch> batch_;  // from kServing on
   Sampler sampler_;
-  std::vector<Pending> pending_;  // scratch of PlanStep
-  std::vector<float> adjusted_;   // scratch of Draw
+  std::vector<float> adjusted_;  // scratch of Draw
 };
 
 }  // namespace sluice::engine

@@ -150,7 +150,8 @@ TEST(EngineStorm, AfterAThousandCancelsEverySlotIsFree) {
   for (int i = 0; i < 4; ++i) run.Submit(Ask(++id, TokenId(50), 3));
   run.steps.clear();
   run.RunAt(At(0));
-  EXPECT_EQ(run.steps.front().size(), 4u) << "all four run at once";
+  EXPECT_EQ(run.steps.front().size(), 1u) << "their prompt runs once";
+  EXPECT_EQ(run.steps[1].size(), 4u) << "all four run at once";
   for (const Listener& client : run.listeners) EXPECT_EQ(TokensOf(client), Counting(51, 3));
 }
 

@@ -34,9 +34,9 @@ class CountingModel final : public model::Model {
   // Rows of each step so far, by sequence.
   std::vector<std::vector<int32_t>>* steps = nullptr;
 
-  CountingModel() {
+  explicit CountingModel(int32_t n_context = kContext) {
     info_.n_vocab = kVocab;
-    info_.n_context = kContext;
+    info_.n_context = n_context;
     info_.eos = kEnd;
   }
   const model::ModelInfo& info() const override { return info_; }
@@ -101,10 +101,11 @@ struct EngineInVirtualTime {
     return {.max_running = 4,
             .max_waiting = 4,
             .n_context = CountingModel::kContext,
-            .n_prompt_rows = 8};
+            .n_prompt_rows = 8,
+            .checks_invariants = true};
   }
   Engine& Start(const Engine::Params& params = Defaults(), float lead = 50) {
-    auto counting = std::make_unique<CountingModel>();
+    auto counting = std::make_unique<CountingModel>(params.n_context);
     counting->lead = lead;
     counting->steps = &steps;
     engine = std::make_unique<Engine>(

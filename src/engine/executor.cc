@@ -2,6 +2,9 @@
 
 #include "engine/executor.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -9,32 +12,74 @@
 namespace sluice::engine {
 
 Result<std::unique_ptr<Executor>> Executor::Open(const Params& params, model::LoadedModel loaded) {
-  std::unique_ptr<Executor> executor(
+  const model::ModelInfo& info = loaded.model->info();
+  if (params.n_context < 1 || params.n_context > info.n_context) {
+    return Status::Invalid(fmt::format("the model has a context of {} tokens; asked for are {}",
+                                       info.n_context, params.n_context));
+  }
+  const int64_t n_least = kv::Layout::BlocksFor(params.n_context);
+  if (params.n_blocks < n_least) {
+    return Status::Invalid(
+        fmt::format("a sequence of {} tokens needs {} blocks of KV memory; there are {}",
+                    params.n_context, n_least, params.n_blocks));
+  }
+  return std::unique_ptr<Executor>(
       new Executor(params, std::move(loaded)));  // tidy: allow, private
-  SLUICE_TRY(model::Sequences sequences,
-             model::Sequences::Open(*executor->loaded_.model, executor->stream_,
-                                    {.n_seqs = params.n_slots,
-                                     .n_context = params.n_context,
-                                     .n_rows = params.n_rows,
-                                     .n_logits = params.n_slots}));
-  executor->sequences_.emplace(std::move(sequences));
-  return executor;
 }
 
 Executor::Executor(const Params& params, model::LoadedModel loaded)
     : loaded_(std::move(loaded)),
       team_(params.n_threads),
-      stream_{.team = team_, .arithmetic = params.arithmetic} {}
+      stream_{.team = team_, .arithmetic = params.arithmetic},
+      limits_{.n_rows = params.n_rows,
+              .n_seqs = params.n_slots,
+              .n_logits = params.n_slots,
+              .n_context = params.n_context},
+      memory_(info().layout, {.n_blocks = params.n_blocks, .n_slots = params.n_slots}),
+      scratch_(loaded_.model->WorkspaceBytes(limits_)) {}
 
-std::span<float> Executor::Run(const StepPlan& plan) {
-  parts_.clear();
-  for (const StepPlan::Part& part : plan.parts) {
-    parts_.push_back({.seq = part.slot, .tokens = part.tokens, .n_logits = part.draws ? 1 : 0});
+std::span<float> Executor::Run(std::span<const Part> parts) {
+  rows_.clear();
+  views_.clear();
+  size_t n_logits = 0;
+  for (const Part& part : parts) {
+    AddRows(part);
+    n_logits += part.draws ? 1 : 0;
   }
-  Result<model::Sequences::Outputs> outputs = sequences_->Run(parts_);
-  SLUICE_CHECK(outputs.has_value());
-  outputs_ = std::move(*outputs);
-  return outputs_.logits;
+  logits_.resize(n_logits * static_cast<size_t>(info().n_vocab));
+  const model::StepBatch batch{.rows = rows_, .seqs = views_, .media = {}};
+  const Status status = loaded_.model->Check(batch, limits_);
+  SLUICE_CHECK(status.ok());  // requests were checked, and the planner counts
+  loaded_.model->Forward(batch,
+                         {.stream = stream_,
+                          .memory = memory_,
+                          .scratch = {scratch_.data(), static_cast<size_t>(scratch_.size())}},
+                         {.logits = logits_.data()});
+  return logits_;
+}
+
+void Executor::AddRows(const Part& part) {
+  const auto end = static_cast<int32_t>(part.tokens.size());
+  const int32_t n_history = std::min(part.begin, info().n_history);
+  views_.push_back({.blocks = part.blocks,
+                    .slot = part.slot,
+                    .first_row = static_cast<int32_t>(rows_.size()),
+                    .n_rows = end - part.begin,
+                    .window_begin = part.window_begin,
+                    .decoder_window_begin = std::max(part.window_begin, part.decoder_begin),
+                    .history = part.tokens.subspan(static_cast<size_t>(part.begin - n_history),
+                                                   static_cast<size_t>(n_history))});
+  for (int32_t pos = part.begin; pos < end; ++pos) {
+    model::Row row{.token = part.tokens[static_cast<size_t>(pos)], .pos = pos};
+    if (pos < part.n_hit) row.flags |= model::kReplay;
+    if (pos < part.decoder_begin) row.flags |= model::kKvOnly;
+    if (part.draws && pos + 1 == end) row.flags |= model::kNeedsLogits;
+    rows_.push_back(row);
+  }
+}
+
+void Executor::CopyRows(const kv::Cache::Copy& copy) {
+  if (copy.n_tokens > 0) memory_.CopyRows(copy.from, copy.to, copy.n_tokens);
 }
 
 }  // namespace sluice::engine

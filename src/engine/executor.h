@@ -1,18 +1,20 @@
-// Executor: a loaded model with the memory and the threads to run it: one place of full length for
-// every slot. Owned by the engine thread, which is worker 0 of its team.
+// Executor: a loaded model with the memory and the threads to run it. Owned by the engine thread,
+// which is worker 0 of its team.
 
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/result.h"
-#include "engine/planner.h"
+#include "kv/cache.h"
+#include "kv/memory.h"
 #include "model/loader.h"
-#include "model/sequences.h"
+#include "model/model.h"
+#include "tensor/buffer.h"
 #include "tensor/stream.h"
 #include "tensor/thread_team.h"
 
@@ -22,33 +24,50 @@ class Executor {
  public:
   struct Params {
     int32_t n_slots = 1;
+    int32_t n_blocks = 1;
     int32_t n_context = 0;  // tokens of one sequence
     int32_t n_rows = 0;     // of one step
     int32_t n_threads = 1;
     Arithmetic arithmetic = Arithmetic::kFloat32;
   };
-  // Takes the memory. kInvalidArgument: more context than the model has.
+  // Takes the memory. kInvalidArgument: more context than the model has, or fewer blocks than one
+  // sequence may need.
   static Result<std::unique_ptr<Executor>> Open(const Params& params, model::LoadedModel loaded);
 
   // Constant; any thread.
   const model::ModelInfo& info() const { return loaded_.model->info(); }
 
-  // A new sequence takes this slot.
-  void Clear(int32_t slot) { sequences_->Clear(slot); }
-
+  // Rows of one sequence. Spans are valid until Run returns.
+  struct Part {
+    SlotId slot;
+    std::span<const BlockId> blocks;  // for every position up to the last row
+    std::span<const TokenId> tokens;  // of the sequence, up to the last row
+    int32_t begin = 0;                // position of the first row
+    int32_t n_hit = 0;                // rows before this one write nothing that is shared
+    int32_t decoder_begin = 0;        // rows before this one stop in the middle
+    int32_t window_begin = 0;         // no window row before this one is read
+    bool draws = false;               // the last row has logits
+  };
   // hop 6. Logits of the parts that draw, in their order: [.., n_vocab]. Valid until the next Run.
-  // Slots, tokens and lengths were checked when their requests were taken.
-  std::span<float> Run(const StepPlan& plan);
+  std::span<float> Run(std::span<const Part> parts);
+
+  void CopyRows(const kv::Cache::Copy& copy);
+  void CopySlot(int32_t from, int32_t to) { memory_.CopySlot(SlotId(from), SlotId(to)); }
 
  private:
   Executor(const Params& params, model::LoadedModel loaded);
+  void AddRows(const Part& part);
 
   model::LoadedModel loaded_;
   ThreadTeam team_;
   Stream stream_;
-  std::optional<model::Sequences> sequences_;
-  model::Sequences::Outputs outputs_;
-  std::vector<model::Sequences::Part> parts_;  // scratch of Run
+  const model::BatchLimits limits_;
+  kv::Memory memory_;
+  Buffer scratch_;
+  std::vector<float> logits_;
+  // Of the step being built.
+  std::vector<model::Row> rows_;
+  std::vector<model::SeqView> views_;
 };
 
 }  // namespace sluice::engine

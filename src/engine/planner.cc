@@ -4,28 +4,97 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "kv/layout.h"
 
 namespace sluice::engine {
+namespace {
 
-StepPlan Plan(std::span<const Pending> pending, int32_t n_rows) {
-  SLUICE_CHECK(std::ssize(pending) < n_rows);
-  StepPlan plan;
-  auto n_left = static_cast<size_t>(n_rows);
-  for (const Pending& seq : pending) {
-    if (seq.is_prompt) continue;
-    SLUICE_CHECK(seq.tokens.size() == 1);
-    plan.parts.push_back({.slot = seq.slot, .tokens = seq.tokens, .draws = true});
-    --n_left;
+class StepBuilder {
+ public:
+  StepBuilder(std::span<const PlanItem> items, const StepLimits& limits)
+      : items_(items), limits_(limits), n_blocks_(limits.n_available_blocks) {}
+
+  StepPlan Build() {
+    for (const PlanItem& item : items_) {
+      if (!item.may_run || !item.is_decoding) continue;
+      if (!AddRows(item, 1)) return Without(Youngest());
+    }
+    ShareRows();
+    for (size_t i = 0; i < prompts_.size(); ++i) {
+      const PlanItem& item = *prompts_[i];
+      const int32_t n_rows = std::min(n_rows_[i], RowsThatFit(item));
+      if (n_rows > 0) {
+        AddRows(item, n_rows);
+      } else if (n_rows_[i] > 0 && &Youngest() > &item) {
+        return Without(Youngest());
+      }
+    }
+    return std::move(plan_);
   }
-  for (const Pending& seq : pending) {
-    if (!seq.is_prompt || n_left == 0) continue;
-    const size_t n = std::min(seq.tokens.size(), n_left);
-    plan.parts.push_back(
-        {.slot = seq.slot, .tokens = seq.tokens.first(n), .draws = n == seq.tokens.size()});
-    n_left -= n;
+
+ private:
+  static StepPlan Without(const PlanItem& item) { return {.parts = {}, .victim = item.slot}; }
+
+  // Of those that hold blocks. Somebody does, when there are none to be had.
+  const PlanItem& Youngest() const {
+    for (size_t i = items_.size(); i-- > 0;) {
+      if (items_[i].n_blocks > 0) return items_[i];
+    }
+    return items_.front();
   }
-  return plan;
+
+  int32_t RowsThatFit(const PlanItem& item) const {
+    const int64_t n_tokens = int64_t{item.n_blocks + n_blocks_} * kv::kBlockTokens;
+    return static_cast<int32_t>(
+        std::clamp<int64_t>(n_tokens - item.n_run, 0, item.n_known - item.n_run));
+  }
+
+  bool AddRows(const PlanItem& item, int32_t n_rows) {
+    const int32_t end = item.n_run + n_rows;
+    const auto n_more =
+        static_cast<int32_t>(std::max<int64_t>(0, kv::Layout::BlocksFor(end) - item.n_blocks));
+    if (n_more > n_blocks_) return false;
+    n_blocks_ -= n_more;
+    plan_.parts.push_back(
+        {.slot = item.slot, .begin = item.n_run, .n_rows = n_rows, .draws = end == item.n_known});
+    return true;
+  }
+
+  // Rows of each prompt, before anybody looks at blocks.
+  void ShareRows() {
+    for (const PlanItem& item : items_) {
+      if (item.may_run && !item.is_decoding) prompts_.push_back(&item);
+    }
+    if (prompts_.empty()) return;
+    n_rows_.assign(prompts_.size(), 0);
+    int32_t n_left = limits_.n_prompt_rows;
+    const auto give = [&](size_t i, int32_t n_max) {
+      const int32_t n_wanted = prompts_[i]->n_known - prompts_[i]->n_run - n_rows_[i];
+      const int32_t n = std::min({n_wanted, n_max, n_left});
+      n_rows_[i] += n;
+      n_left -= n;
+    };
+    give(0, (n_left + 1) / 2);
+    std::vector<size_t> by_need(prompts_.size() - 1);
+    for (size_t i = 0; i < by_need.size(); ++i) by_need[i] = i + 1;
+    std::ranges::stable_sort(by_need, {},
+                             [&](size_t i) { return prompts_[i]->n_known - prompts_[i]->n_run; });
+    for (const size_t i : by_need) give(i, n_left);
+    give(0, n_left);
+  }
+
+  const std::span<const PlanItem> items_;
+  const StepLimits limits_;
+  int32_t n_blocks_;  // left
+  std::vector<const PlanItem*> prompts_;
+  std::vector<int32_t> n_rows_;  // of prompts_
+  StepPlan plan_;
+};
+
+}  // namespace
+
+StepPlan Plan(std::span<const PlanItem> items, const StepLimits& limits) {
+  return StepBuilder(items, limits).Build();
 }
 
 }  // namespace sluice::engine

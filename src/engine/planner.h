@@ -1,4 +1,5 @@
-// Planner: which tokens go through the model in the next step. Pure; thread-safe.
+// Planner: which rows go through the model in the next step, and who must give blocks back for
+// them. Pure; thread-safe.
 
 #pragma once
 
@@ -6,28 +7,42 @@
 #include <span>
 #include <vector>
 
-#include "base/ids.h"
-
 namespace sluice::engine {
 
-// A sequence that may take part: its tokens that are known and have not gone through the model.
-struct Pending {
+// A sequence that has begun: its rows [n_run, n_known) have not run.
+struct PlanItem {
   int32_t slot = 0;
-  std::span<const TokenId> tokens;  // the rest of the prompt, or the one token drawn last
-  bool is_prompt = false;
+  int32_t n_run = 0;
+  int32_t n_known = 0;
+  int32_t n_blocks = 0;      // that it holds
+  bool is_decoding = false;  // one row, behind the prompt
+  bool may_run = true;       // false: nobody takes its tokens now
+};
+
+struct StepLimits {
+  int32_t n_prompt_rows = 0;       // of prompts and of what runs again, together
+  int32_t n_available_blocks = 0;  // free, or cached and held by nobody
 };
 
 struct StepPlan {
   struct Part {
     int32_t slot = 0;
-    std::span<const TokenId> tokens;  // the first of its pending ones
-    bool draws = false;               // all of them: the next token can be drawn
+    int32_t begin = 0;  // position of its first row
+    int32_t n_rows = 0;
+    bool draws = false;  // its last row is the last one known: the next token can be drawn
   };
   std::vector<Part> parts;
+  // Not -1: nothing runs before this slot has given its blocks back; plan again then.
+  int32_t victim = -1;
 };
 
-// One row for every sequence that has drawn a token; what then is left of n_rows goes to prompts,
-// in the order given. n_rows is more than there are sequences, so that prompts always move on.
-StepPlan Plan(std::span<const Pending> pending, int32_t n_rows);
+// `items` in order of arrival. Everybody who decodes gets a row. The rows of prompts are shared
+// out: half of them to the oldest prompt, so that it always moves on; then to those that need the
+// fewest, so that a short one does not wait for a long one; what is left to the oldest.
+//
+// Blocks that are not there are taken from the youngest that holds some, for anybody who decodes
+// and for prompts older than it. With as many blocks as one sequence may need, the oldest one
+// always moves on.
+StepPlan Plan(std::span<const PlanItem> items, const StepLimits& limits);
 
 }  // namespace sluice::engine

@@ -8,40 +8,84 @@
 namespace sluice::engine {
 namespace {
 
-const std::vector<TokenId> kTokens(100, TokenId(7));
+constexpr int32_t kPlenty = 1000;
 
-Pending Prompt(int32_t slot, size_t n) {
-  return {.slot = slot, .tokens = std::span(kTokens).first(n), .is_prompt = true};
+PlanItem Prompt(int32_t slot, int32_t n, int32_t n_run = 0) {
+  return {.slot = slot,
+          .n_run = n_run,
+          .n_known = n_run + n,
+          .n_blocks = (n_run + 63) / 64,
+          .is_decoding = false};
 }
-Pending Drawn(int32_t slot) {
-  return {.slot = slot, .tokens = std::span(kTokens).first(1), .is_prompt = false};
+PlanItem Drawn(int32_t slot, int32_t n_run = 70) {
+  return {.slot = slot,
+          .n_run = n_run,
+          .n_known = n_run + 1,
+          .n_blocks = (n_run + 63) / 64,
+          .is_decoding = true};
 }
+
 // (slot, rows, draws) of each part.
-std::vector<std::tuple<int32_t, size_t, bool>> PartsOf(const std::vector<Pending>& pending,
-                                                       int32_t n_rows) {
-  std::vector<std::tuple<int32_t, size_t, bool>> parts;
-  for (const StepPlan::Part& part : Plan(pending, n_rows).parts) {
-    parts.emplace_back(part.slot, part.tokens.size(), part.draws);
+using Parts = std::vector<std::tuple<int32_t, int32_t, bool>>;
+Parts PartsOf(const std::vector<PlanItem>& items, int32_t n_rows, int32_t n_blocks = kPlenty) {
+  const StepPlan plan = Plan(items, {.n_prompt_rows = n_rows, .n_available_blocks = n_blocks});
+  EXPECT_EQ(plan.victim, -1);
+  Parts parts;
+  for (const StepPlan::Part& part : plan.parts) {
+    parts.emplace_back(part.slot, part.n_rows, part.draws);
   }
   return parts;
 }
-using Parts = std::vector<std::tuple<int32_t, size_t, bool>>;
+int32_t VictimOf(const std::vector<PlanItem>& items, int32_t n_blocks) {
+  const StepPlan plan = Plan(items, {.n_prompt_rows = 64, .n_available_blocks = n_blocks});
+  EXPECT_TRUE(plan.victim < 0 || plan.parts.empty());
+  return plan.victim;
+}
 
-TEST(Planner, NothingPendingIsAnEmptyPlan) { EXPECT_TRUE(Plan({}, 4).parts.empty()); }
+TEST(Planner, NothingPendingIsAnEmptyPlan) { EXPECT_EQ(PartsOf({}, 4), Parts()); }
 
-TEST(Planner, DrawnTokensGoBeforePromptsOfEarlierArrival) {
+TEST(Planner, EverybodyWhoDecodesGetsARowBesideThePrompts) {
   EXPECT_EQ(PartsOf({Prompt(3, 50), Drawn(1), Drawn(0)}, 10),
-            (Parts{{1, 1, true}, {0, 1, true}, {3, 8, false}}));
+            (Parts{{1, 1, true}, {0, 1, true}, {3, 10, false}}));
 }
 
-TEST(Planner, PromptsShareWhatIsLeftInOrder) {
-  EXPECT_EQ(PartsOf({Prompt(0, 4), Prompt(1, 4), Prompt(2, 4)}, 6),
-            (Parts{{0, 4, true}, {1, 2, false}}));
+TEST(Planner, WhoeverMayNotRunDoesNot) {
+  PlanItem paused = Drawn(1);
+  paused.may_run = false;
+  EXPECT_EQ(PartsOf({paused, Prompt(2, 3)}, 10), (Parts{{2, 3, true}}));
 }
 
-TEST(Planner, ALastPieceOfOneTokenIsStillAPrompt) {
-  EXPECT_EQ(PartsOf({Prompt(0, 5), Prompt(1, 1)}, 5), (Parts{{0, 5, true}}));
-  EXPECT_EQ(PartsOf({Prompt(0, 5), Prompt(1, 1)}, 6), (Parts{{0, 5, true}, {1, 1, true}}));
+TEST(Planner, AShortPromptDoesNotWaitForALongOneWhichMovesOnAllTheSame) {
+  EXPECT_EQ(PartsOf({Prompt(0, 6000), Prompt(1, 10)}, 64), (Parts{{0, 54, false}, {1, 10, true}}));
+  EXPECT_EQ(PartsOf({Prompt(0, 6000), Prompt(1, 900), Prompt(2, 20)}, 64),
+            (Parts{{0, 32, false}, {1, 12, false}, {2, 20, true}}));
+}
+
+TEST(Planner, TheOldestPromptTakesHalfEvenOfOneRow) {
+  EXPECT_EQ(PartsOf({Prompt(0, 9), Prompt(1, 2)}, 1), (Parts{{0, 1, false}}));
+  EXPECT_EQ(PartsOf({Prompt(0, 9), Prompt(1, 2)}, 2), (Parts{{0, 1, false}, {1, 1, false}}));
+}
+
+TEST(Planner, APromptTakesTheRowsThatItsBlocksHold) {
+  EXPECT_EQ(PartsOf({Prompt(0, 100)}, 128, 1), (Parts{{0, 64, false}}));
+  EXPECT_EQ(PartsOf({Prompt(0, 100, 60)}, 128, 1), (Parts{{0, 68, false}}));
+  EXPECT_EQ(PartsOf({Prompt(0, 100, 60)}, 128, 0), (Parts{{0, 4, false}}));
+}
+
+TEST(Planner, AFullPoolTakesFromTheYoungestThatHoldsSomething) {
+  EXPECT_EQ(VictimOf({Drawn(4, 64), Drawn(5), Prompt(6, 8)}, 0), 5);
+  EXPECT_EQ(VictimOf({Drawn(4, 64), Drawn(5, 64)}, 1), 5) << "itself, if it is the youngest";
+  EXPECT_EQ(VictimOf({Prompt(4, 9, 64), Drawn(5, 70)}, 0), 5);
+}
+
+TEST(Planner, APromptTakesNothingFromOlderOnes) {
+  EXPECT_EQ(PartsOf({Drawn(4, 70), Prompt(5, 9, 64)}, 64, 0), (Parts{{4, 1, true}}));
+}
+
+TEST(Planner, APausedSequenceGivesWayLikeAnother) {
+  PlanItem paused = Drawn(5);
+  paused.may_run = false;
+  EXPECT_EQ(VictimOf({Drawn(4, 64), paused}, 0), 5);
 }
 
 }  // namespace

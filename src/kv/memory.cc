@@ -1,5 +1,6 @@
 #include "kv/memory.h"
 
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -44,6 +45,24 @@ uint8_t* Memory::Row(int32_t component, std::span<const BlockId> blocks, int64_t
   SLUICE_CHECK(row >= 0 && row / per_block < std::ssize(blocks));
   const BlockId block = blocks[static_cast<size_t>(row / per_block)];
   return Block(component, block).data() + row % per_block * shape.row_bytes;
+}
+
+void Memory::CopyRows(BlockId from, BlockId to, int32_t n_tokens) {
+  SLUICE_CHECK(n_tokens >= 0 && n_tokens <= kBlockTokens);
+  for (size_t c = 0; c < layout_.block_components.size(); ++c) {
+    const BlockComponent& shape = layout_.block_components[c];
+    const auto n_bytes =
+        static_cast<size_t>(n_tokens / shape.tokens_per_row) * static_cast<size_t>(shape.row_bytes);
+    const auto component = static_cast<int32_t>(c);
+    std::memcpy(Block(component, to).data(), Block(component, from).data(), n_bytes);
+  }
+}
+
+void Memory::CopySlot(SlotId from, SlotId to) {
+  for (size_t c = 0; c < layout_.slot_components.size(); ++c) {
+    const std::span<const uint8_t> bytes = Slot(static_cast<int32_t>(c), from);
+    std::memcpy(Slot(static_cast<int32_t>(c), to).data(), bytes.data(), bytes.size());
+  }
 }
 
 PagedRows Memory::Pages(int32_t component, std::span<const BlockId> blocks) const {

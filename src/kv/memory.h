@@ -34,6 +34,9 @@ class Memory {
   std::span<uint8_t> Slot(int32_t component, SlotId slot) const;
   // Row `row` of a sequence whose blocks are given, and all of them to read.
   uint8_t* Row(int32_t component, std::span<const BlockId> blocks, int64_t row) const;
+  // The rows of a block's first n_tokens into another one; all rings of a slot into another one.
+  void CopyRows(BlockId from, BlockId to, int32_t n_tokens);
+  void CopySlot(SlotId from, SlotId to);
   PagedRows Pages(int32_t component, std::span<const BlockId> blocks) const;
 
  private:

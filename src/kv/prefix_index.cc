@@ -92,12 +92,19 @@ NodeId PrefixIndex::Insert(const BlockKey& root,
   return id;
 }
 
+NodeId PrefixIndex::FindChild(const BlockKey& root,
+                              NodeId parent,
+                              std::span<const TokenId> tokens) const {
+  const NodeId above = ParentNode(root, parent);
+  return above == kNone ? kNone : Lookup(ChildKey(At(above).key, tokens));
+}
+
 bool PrefixIndex::HasChild(const BlockKey& root,
                            NodeId parent,
                            std::span<const TokenId> tokens) const {
   const NodeId above = ParentNode(root, parent);
   if (above == kNone) return false;
-  if (std::ssize(tokens) == kBlockTokens) return Lookup(ChildKey(At(above).key, tokens)) != kNone;
+  if (std::ssize(tokens) == kBlockTokens) return FindChild(root, parent, tokens) != kNone;
   NodeId child = At(above).first_child;
   for (int32_t i = 0; child != kNone && i < kMaxPartialLooks; ++i, child = At(child).older) {
     if (SharedTokens(child, tokens) == std::ssize(tokens)) return true;

@@ -52,6 +52,8 @@ class PrefixIndex {
 
   // The node of that key; kNone: it is not there.
   NodeId Lookup(const BlockKey& key) const;
+  // The full node of these kBlockTokens tokens behind `parent`; kNone: it is not there.
+  NodeId FindChild(const BlockKey& root, NodeId parent, std::span<const TokenId> tokens) const;
 
   // Takes the block. `parent`: the full node before it, kNone for a first block, whose parent key
   // is `root`. Less than kBlockTokens tokens make a partial node. HasChild must be false. A partial

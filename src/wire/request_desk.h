@@ -134,6 +134,7 @@ class RequestDesk::Seat : ReadyList::Node {
 
   const GenerateRequest& request() const { return request_; }
   int32_t n_sent() const { return n_sent_; }  // tokens
+  bool is_ready() const { return phase_ == Phase::kReady; }
   // Below n_running_max; no other request has it at the same time. -1 before it has begun.
   int32_t slot() const { return slot_; }
 

@@ -1,0 +1,256 @@
+// hop 5 of 10: after Admit, before Run.
+
+#include "engine/batch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "base/metrics.h"
+
+namespace sluice::engine {
+namespace {
+
+// How long those that cannot move sleep before they look again.
+constexpr Duration kRest = Duration::Millis(5);
+
+const char* NameOf(Replay replay) { return replay == Replay::kExact ? "exact" : "bounded"; }
+
+// Blocks that a running sequence needs beyond those it holds, for all that it knows and one more.
+int64_t BlocksToCome(const Sequence& sequence) {
+  if (sequence.state != SequenceState::kRunning) return 0;
+  return std::max<int64_t>(
+      0, kv::Layout::BlocksFor(sequence.n_known() + 1) - std::ssize(sequence.lease.blocks));
+}
+
+int32_t SharedTokens(std::span<const TokenId> a, std::span<const TokenId> b) {
+  const auto end = std::ranges::mismatch(a, b).in1;
+  return static_cast<int32_t>(end - a.begin());
+}
+
+}  // namespace
+
+Batch::Batch(const Params& params, wire::RequestDesk& desk, Executor& executor)
+    : params_(params),
+      desk_(desk),
+      executor_(executor),
+      cache_(params.cache),
+      sequences_(static_cast<size_t>(params.n_slots)) {}
+
+Sequence& Batch::Begin(wire::RequestDesk::Seat& seat) {
+  const wire::GenerateRequest& request = seat.request();
+  Sequence& sequence = At(seat.slot());
+  SLUICE_CHECK(sequence.state == SequenceState::kNone);
+  sequence.state = SequenceState::kWaiting;
+  sequence.seat = &seat;
+  sequence.id = request.id;
+  sequence.tokens = *request.prompt;
+  sequence.n_prompt = sequence.n_known();
+  sequence.root = kv::RootKey(params_.secret, executor_.info().layout,
+                              {.weights_revision = {},
+                               .replay_mode = NameOf(params_.rule.replay),
+                               .name_space = std::to_string(request.tenant.value)});
+  order_.push_back(seat.slot());
+  return sequence;
+}
+
+void Batch::ReleaseEnded() {
+  std::erase_if(order_, [this](int32_t slot) {
+    Sequence& sequence = At(slot);
+    if (sequence.seat->slot() == slot) return false;
+    cache_.Release(sequence.lease, sequence.stored());
+    sequence = {};
+    return true;
+  });
+}
+
+StepPlan Batch::Plan(Time now) {
+  StartWaiting();
+  StepPlan plan = PlanRunning();
+  while (plan.victim >= 0) {
+    Preempt(plan.victim);
+    plan = PlanRunning();
+  }
+  if (!plan.parts.empty()) return plan;
+  for (const int32_t slot : order_) {
+    wire::RequestDesk::Seat& seat = *At(slot).seat;
+    if (seat.is_ready()) desk_.Sleep(seat, now + kRest);
+  }
+  return plan;
+}
+
+// In order of arrival; whoever does not fit holds up those behind, or the large would starve. What
+// those that run will need is theirs, or they would take it back at once.
+void Batch::StartWaiting() {
+  int64_t n_spoken_for = 0;
+  for (const int32_t slot : order_) n_spoken_for += BlocksToCome(At(slot));
+  for (const int32_t slot : order_) {
+    Sequence& sequence = At(slot);
+    if (sequence.state != SequenceState::kWaiting || !sequence.seat->is_ready()) continue;
+    if (IsAwaiting(sequence) || FindAwaited(sequence)) continue;
+    const bool is_oldest = slot == order_.front();
+    if (!TryStart(sequence, is_oldest ? 0 : n_spoken_for, is_oldest)) return;
+    n_spoken_for += BlocksToCome(sequence);
+  }
+}
+
+bool Batch::IsAwaiting(const Sequence& sequence) const {
+  if (!sequence.awaited) return false;
+  const Sequence& other = At(sequence.awaited->slot);
+  return other.id == sequence.awaited->id && other.state == SequenceState::kRunning &&
+         other.in_prompt() && std::ssize(other.stored()) < sequence.awaited->n_tokens;
+}
+
+bool Batch::FindAwaited(Sequence& sequence) {
+  sequence.awaited.reset();
+  if (!params_.cache.shares) return false;
+  int32_t n_best = cache_.Look(sequence.root, sequence.tokens, sequence.n_known() - 1);
+  for (const int32_t slot : order_) {
+    const Sequence& other = At(slot);
+    const bool is_computing = other.state == SequenceState::kRunning && other.in_prompt();
+    if (!is_computing || other.root != sequence.root) continue;
+    const auto prompt = std::span(other.tokens).first(static_cast<size_t>(other.n_prompt));
+    const int32_t n_shared = SharedTokens(prompt, sequence.tokens);
+    const bool is_equal = n_shared == other.n_prompt && n_shared == sequence.n_known();
+    const int32_t n_whole =
+        std::min(n_shared, sequence.n_known() - 1) / kv::kBlockTokens * kv::kBlockTokens;
+    if (!is_equal && (n_whole <= n_best || n_whole <= std::ssize(other.stored()))) continue;
+    n_best = n_whole;
+    sequence.awaited = {.slot = slot,
+                        .id = other.id,
+                        .n_tokens = is_equal ? n_shared : n_whole,
+                        .is_fork = is_equal};
+    if (is_equal) return true;
+  }
+  return sequence.awaited.has_value();
+}
+
+bool Batch::TryStart(Sequence& sequence, int64_t n_spoken_for, bool is_oldest) {
+  kv::Cache::Copy copy;
+  const int32_t n_hit =
+      cache_.Take(sequence.root, sequence.tokens, sequence.n_known() - 1, sequence.lease, copy);
+  const int64_t n_needed =
+      kv::Layout::BlocksFor(sequence.n_known()) - std::ssize(sequence.lease.blocks);
+  if (n_needed + n_spoken_for > cache_.n_available() && !is_oldest) {
+    cache_.Release(sequence.lease, {});
+    return false;
+  }
+  executor_.CopyRows(copy);
+  sequence.Start(params_.rule, n_hit);
+  NoteHit(sequence, n_hit);
+  return true;
+}
+
+// Of the first start alone: what comes back after it gave way was computed for this request.
+void Batch::NoteHit(Sequence& sequence, int32_t n_tokens) {
+  if (sequence.was_counted) return;
+  sequence.was_counted = true;
+  desk_.NoteCached(*sequence.seat, n_tokens);
+  counts_.n_asked += sequence.n_prompt;
+  counts_.n_hit += n_tokens;
+  metrics::Add(metrics::kPrefixCacheQueries, sequence.n_prompt);
+  metrics::Add(metrics::kPrefixCacheHits, n_tokens);
+}
+
+StepPlan Batch::PlanRunning() {
+  items_.clear();
+  for (const int32_t slot : order_) {
+    const Sequence& sequence = At(slot);
+    if (sequence.state != SequenceState::kRunning) continue;
+    wire::RequestDesk::Seat& seat = *sequence.seat;
+    const bool is_full = seat.is_ready() && seat.n_sent() > 0 && desk_.PauseIfFull(seat);
+    items_.push_back(sequence.ToPlan(slot, seat.is_ready() && !is_full));
+  }
+  return engine::Plan(
+      items_, {.n_prompt_rows = params_.n_prompt_rows, .n_available_blocks = cache_.n_available()});
+}
+
+void Batch::Preempt(int32_t slot) {
+  Sequence& sequence = At(slot);
+  cache_.Release(sequence.lease, sequence.stored());
+  sequence.Stop();
+  ++counts_.n_preempted;
+  metrics::Add(metrics::kPreemptions);
+}
+
+std::span<const Batch::Drawing> Batch::Run(const StepPlan& plan) {
+  parts_.clear();
+  for (const StepPlan::Part& part : plan.parts) {
+    Sequence& sequence = At(part.slot);
+    const int32_t end = part.begin + part.n_rows;
+    cache_.Grow(sequence.lease, static_cast<int32_t>(kv::Layout::BlocksFor(end)));
+    parts_.push_back({.slot = SlotId(part.slot),
+                      .blocks = sequence.lease.blocks,
+                      .tokens = std::span(sequence.tokens).first(static_cast<size_t>(end)),
+                      .begin = part.begin,
+                      .n_hit = sequence.n_hit,
+                      .decoder_begin = sequence.decoder_begin,
+                      .window_begin = sequence.window_begin,
+                      .draws = part.draws});
+  }
+  std::span<const float> logits = executor_.Run(parts_);
+  const auto n_vocab = static_cast<size_t>(executor_.info().n_vocab);
+  drawings_.clear();
+  for (const StepPlan::Part& part : plan.parts) {
+    Advance(part);
+    if (!part.draws) continue;
+    Sequence& sequence = At(part.slot);
+    drawings_.push_back({.sequence = sequence, .logits = logits.first(n_vocab)});
+    if (part.begin < sequence.n_prompt) ForkFrom(sequence, logits.first(n_vocab));
+    logits = logits.subspan(n_vocab);
+  }
+  return drawings_;
+}
+
+void Batch::Advance(const StepPlan::Part& part) {
+  Sequence& sequence = At(part.slot);
+  const int32_t n_replayed = std::clamp(sequence.n_hit - sequence.n_run, 0, part.n_rows);
+  counts_.n_replayed += n_replayed;
+  metrics::Add(metrics::kReplayedRows, n_replayed);
+  sequence.n_run += part.n_rows;
+  cache_.Seal(sequence.lease, sequence.stored());
+}
+
+// Those whose prompt is the same go on as copies, and draw from the same logits.
+void Batch::ForkFrom(const Sequence& leader, std::span<const float> logits) {
+  const int32_t from = leader.seat->slot();
+  for (const int32_t slot : order_) {
+    Sequence& sequence = At(slot);
+    const bool is_follower = sequence.awaited && sequence.awaited->is_fork &&
+                             sequence.awaited->id == leader.id && sequence.seat->is_ready();
+    kv::Cache::Copy copy;
+    if (!is_follower || !cache_.Fork(leader.lease, leader.n_run, sequence.lease, copy)) continue;
+    executor_.CopyRows(copy);
+    executor_.CopySlot(from, slot);
+    sequence.StartAsCopyOf(leader);
+    // The choices of one request share the prompt, and what was found of it.
+    const bool is_choice = sequence.seat->request().prompt == leader.seat->request().prompt;
+    NoteHit(sequence, is_choice ? leader.n_hit : leader.n_prompt);
+    ++counts_.n_forked;
+    metrics::Add(metrics::kForks);
+    drawings_.push_back({.sequence = sequence, .logits = logits});
+  }
+}
+
+std::string Batch::CheckInvariants() const {
+  std::vector<const kv::Lease*> leases;
+  std::string wrong;
+  std::vector<uint8_t> is_listed(sequences_.size(), 0);
+  for (const int32_t slot : order_) is_listed[static_cast<size_t>(slot)] = 1;
+  for (size_t slot = 0; slot < sequences_.size(); ++slot) {
+    const Sequence& sequence = sequences_[slot];
+    leases.push_back(&sequence.lease);
+    const bool holds = !sequence.lease.blocks.empty();
+    if (holds && sequence.state != SequenceState::kRunning) {
+      wrong += fmt::format("slot {} holds blocks and does not run; ", slot);
+    }
+    if ((sequence.state != SequenceState::kNone) != (is_listed[slot] != 0)) {
+      wrong += fmt::format("slot {} is lost; ", slot);
+    }
+  }
+  return wrong + cache_.CheckInvariants(leases);
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,95 @@
+// Batch: the sequences that have begun, the KV memory they share, and the step that moves them.
+// Owned by the engine thread; desk and executor outlive it.
+//
+// 1. A step is planned, gets its blocks, runs and is taken over; nothing is in flight between two
+//    calls of Run.
+// 2. A sequence that ended or was cancelled holds nothing after ReleaseEnded.
+// 3. The oldest sequence always moves on: blocks that it lacks are taken from younger ones, which
+//    come back later behind what the prefix index still has of them.
+// 4. What several sequences need is computed once: the others wait for it.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "engine/executor.h"
+#include "engine/planner.h"
+#include "engine/replay.h"
+#include "engine/sequence.h"
+#include "kv/cache.h"
+#include "wire/request_desk.h"
+
+namespace sluice::engine {
+
+class Batch {
+ public:
+  struct Params {
+    int32_t n_slots = 1;
+    int32_t n_prompt_rows = 0;  // of one step
+    ReplayRule rule;
+    kv::Cache::Params cache;
+    std::array<std::byte, 32> secret{};  // of the keys of prefixes
+  };
+  Batch(const Params& params, wire::RequestDesk& desk, Executor& executor);
+
+  // The sequence of a seat that has just begun. The rest of its fields are the caller's.
+  Sequence& Begin(wire::RequestDesk::Seat& seat);
+  void ReleaseEnded();
+
+  // Who runs next. Empty: nobody can, and who would is put to sleep for a moment.
+  StepPlan Plan(Time now);
+
+  // The logits that the next token of a sequence is drawn from; valid until the next Run.
+  struct Drawing {
+    Sequence& sequence;
+    std::span<const float> logits;
+  };
+  std::span<const Drawing> Run(const StepPlan& plan);
+
+  // What happened so far, in tokens and sequences.
+  struct Counts {
+    int64_t n_hit = 0;       // tokens of prompts that were found
+    int64_t n_asked = 0;     // tokens of prompts
+    int64_t n_replayed = 0;  // rows that ran although their shared rows were there
+    int64_t n_forked = 0;    // sequences that went on as a copy of another
+    int64_t n_preempted = 0;
+  };
+  const Counts& counts() const { return counts_; }
+
+  // What is wrong with the books; empty: nothing is. For tests.
+  std::string CheckInvariants() const;
+
+ private:
+  Sequence& At(int32_t slot) { return sequences_[static_cast<size_t>(slot)]; }
+  const Sequence& At(int32_t slot) const { return sequences_[static_cast<size_t>(slot)]; }
+  void StartWaiting();
+  bool IsAwaiting(const Sequence& sequence) const;
+  bool FindAwaited(Sequence& sequence);
+  bool TryStart(Sequence& sequence, int64_t n_spoken_for, bool is_oldest);
+  StepPlan PlanRunning();
+  void Preempt(int32_t slot);
+  void NoteHit(Sequence& sequence, int32_t n_tokens);
+  void Advance(const StepPlan::Part& part);
+  void ForkFrom(const Sequence& leader, std::span<const float> logits);
+
+  // Constant after construction.
+  const Params params_;
+  wire::RequestDesk& desk_;
+  Executor& executor_;
+
+  kv::Cache cache_;
+  std::vector<Sequence> sequences_;  // by slot
+  std::vector<int32_t> order_;       // slots of those that have begun, in order of arrival
+  std::vector<PlanItem> items_;      // scratch
+  std::vector<Executor::Part> parts_;
+  std::vector<Drawing> drawings_;
+  Counts counts_;
+};
+
+}  // namespace sluice::engine

@@ -1,0 +1,227 @@
+// The tokens of a request are those of the request alone: whatever else runs, however prompts are
+// cut, found in the cache, forked, or thrown out of a pool that is too small, and however many
+// threads compute. Real rows of the tiny golden model, with exact replay.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/engine_test_impl.h"
+#include "env/posix/posix_env.h"
+#include "model/deepseek_v41/tiny_test_impl.h"
+
+namespace sluice::engine {
+namespace {
+
+namespace v41 = model::deepseek_v41;
+
+constexpr int32_t kContextTokens = 320;
+
+model::LoadedModel LoadTiny() {
+  const PosixEnv posix;
+  Result<model::Loader> loader = model::Loader::Open(posix.env().fs, v41::TinyFolder());
+  SLUICE_CHECK(loader.has_value());
+  while (!loader->done()) SLUICE_CHECK(loader->Step().ok());
+  return loader->Take();
+}
+
+struct TestRequest {
+  wire::GenerateRequest request;
+  std::vector<int32_t> wanted;    // tokens
+  int32_t n_steps_before = 0;     // between the one before and this one
+  int32_t n_steps_to_cancel = 0;  // 0: it is not
+};
+
+// Families of prompts that begin equally, forks of one prompt, prompts around blocks (64) and the
+// window (16); greedy and drawn; limits and stop ids; some cancelled.
+std::vector<TestRequest> SomeRequests(int n, std::mt19937& random) {
+  const auto below = [&](uint32_t end) { return static_cast<int32_t>(random() % end); };
+  std::vector<std::vector<TokenId>> families;
+  for (int i = 0; i < 4; ++i) families.push_back(v41::SomeTokens(280, random()));
+  std::vector<TestRequest> requests;
+  for (int i = 0; i < n; ++i) {
+    wire::GenerateRequest request = Ask(static_cast<uint64_t>(i) + 1, TokenId(1), 1 + below(below(6) == 0 ? 90 : 20));
+    const int kind = below(8);
+    if (kind == 0 && i > 0) {
+      request.prompt = requests.back().request.prompt;  // a choice of the same request
+    } else if (kind == 1 && i > 0) {
+      request.prompt = std::make_shared<const std::vector<TokenId>>(
+          *requests[static_cast<size_t>(below(static_cast<uint32_t>(i)))].request.prompt);
+    } else {
+      const std::vector<TokenId>& family = families[static_cast<size_t>(below(4))];
+      const int32_t n_shared = kind < 5 ? below(200) : 64 * below(4);
+      std::vector<TokenId> prompt(family.begin(), family.begin() + n_shared);
+      const std::vector<TokenId> rest = v41::SomeTokens(1 + below(kind == 2 ? 80 : 12), random());
+      prompt.insert(prompt.end(), rest.begin(), rest.end());
+      request.prompt = std::make_shared<const std::vector<TokenId>>(std::move(prompt));
+    }
+    request.sampling.temperature = below(3) / 2.0;
+    if (below(2) == 0) request.sampling.top_p = 0.8;
+    if (below(4) == 0) request.sampling.frequency_penalty = 1.5;
+    request.sampling.seed = random();
+    if (below(3) == 0) request.stop_ids = {TokenId(below(500)), TokenId(below(500))};
+    TestRequest& added = requests.emplace_back();
+    added.request = std::move(request);
+    added.n_steps_before = std::max(0, below(8) - 3);
+    if (below(8) == 0) added.n_steps_to_cancel = 1 + below(30);
+  }
+  return requests;
+}
+
+// What the model says without an engine: the whole prompt in one step, then token by token.
+std::vector<int32_t> Alone(const wire::GenerateRequest& request, Prefill prefill) {
+  v41::TinyRun run(
+      {.n_seqs = 1, .n_context = kContextTokens, .n_threads = 1, .arithmetic = {}, .model = {}});
+  const auto n_prompt = static_cast<int32_t>(request.prompt->size());
+  const int32_t decoder_begin =
+      prefill == Prefill::kCompact ? std::max(0, n_prompt - v41::Tiny().info().window) : 0;
+  const SampleParams sample{.temperature = request.sampling.temperature,
+                            .top_p = request.sampling.top_p,
+                            .seed = *request.sampling.seed};
+  Sampler sampler;
+  std::vector<TokenCount> generated;
+  std::vector<int32_t> tokens;
+  std::vector<TokenId> next = *request.prompt;
+  while (std::ssize(tokens) < request.n_max) {
+    std::vector<float> logits =
+        run.Run({{.seq = 0, .tokens = next, .decoder_begin = decoder_begin, .n_logits = 1}}).logits;
+    Adjust(request.sampling, generated, logits);
+    const TokenId token = sampler.Sample(logits, sample, run->length(0));
+    const bool is_stop = std::ranges::count(request.stop_ids, token) > 0;
+    if (is_stop || token == v41::Tiny().info().eos) break;
+    Count(token, generated);
+    tokens.push_back(token.value);
+    next = {token};
+  }
+  return tokens;
+}
+
+struct Setting {
+  int32_t max_running;
+  int32_t n_prompt_rows;
+  int32_t n_threads;
+  bool prefix_cache;
+  bool small_pool;  // a tenth of what the sequences could need
+  Prefill prefill = Prefill::kCompact;
+};
+
+// Every two values of two fields meet somewhere.
+constexpr Setting kSettings[] = {
+    {1, 7, 1, true, false},
+    {1, 64, 2, false, false},
+    {1, 512, 1, true, true},
+    {3, 7, 2, true, true},
+    {3, 64, 1, true, false},
+    {3, 512, 2, false, true},
+    {16, 7, 1, false, true},
+    {16, 64, 2, true, true},
+    {16, 512, 1, true, false},
+    {64, 7, 2, true, false},
+    {64, 64, 1, true, true},
+    {64, 512, 2, false, false},
+    {16, 64, 1, true, true, Prefill::kFull},
+};
+
+std::string NameOf(const Setting& s) {
+  return fmt::format("{} at once, {} rows, {} threads, cache {}, pool {}, {}", s.max_running,
+                     s.n_prompt_rows, s.n_threads, s.prefix_cache, s.small_pool ? "small" : "large",
+                     s.prefill == Prefill::kCompact ? "compact" : "full");
+}
+
+Batch::Counts RunTogether(const Setting& setting, const std::vector<TestRequest>& requests) {
+  EngineInVirtualTime run;
+  const int32_t n_of_one = kContextTokens / kv::kBlockTokens;
+  run.engine = std::make_unique<Engine>(
+      Engine::Params{.max_running = setting.max_running,
+                     .max_waiting = static_cast<int32_t>(requests.size()),
+                     .n_context = kContextTokens,
+                     .n_prompt_rows = setting.n_prompt_rows,
+                     .n_blocks = setting.small_pool
+                                     ? std::max(n_of_one, setting.max_running * n_of_one / 10)
+                                     : 0,
+                     .prefix_cache = setting.prefix_cache,
+                     .prefill = setting.prefill,
+                     .replay = Replay::kExact,
+                     .n_threads = setting.n_threads,
+                     .checks_invariants = true},
+      LoadTiny());
+  std::vector<Listener*> clients;
+  std::vector<std::pair<int, uint64_t>> cancels;  // step, id
+  int n_steps = 0;
+  const auto step = [&] {
+    run.engine->Step(At(n_steps));  // a millisecond each, so that those who rest wake up
+    run.DrainAll();
+    ++n_steps;
+    for (const auto& [at, id] : cancels) {
+      if (at == n_steps) run.engine->Cancel(RequestId(id));
+    }
+  };
+  for (const TestRequest& test : requests) {
+    for (int i = 0; i < test.n_steps_before; ++i) step();
+    clients.push_back(&run.Submit(test.request));
+    if (test.n_steps_to_cancel > 0) {
+      cancels.emplace_back(n_steps + test.n_steps_to_cancel, test.request.id.value);
+    }
+  }
+  while (!run.engine->idle()) {
+    SLUICE_CHECK(n_steps < 1'000'000);
+    step();
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    std::vector<int32_t> wanted = requests[i].wanted;
+    const std::vector<int32_t> got = TokensOf(*clients[i]);
+    if (!clients[i]->end().status.ok()) {
+      EXPECT_EQ(clients[i]->end().status.code(), ErrorCode::kCancelled);
+      EXPECT_GT(requests[i].n_steps_to_cancel, 0) << i;
+      wanted.resize(std::min(got.size(), wanted.size()));
+    }
+    EXPECT_EQ(got, wanted) << "request " << i << " of " << requests[i].request.prompt->size()
+                           << " tokens";
+  }
+  return run.engine->batch()->counts();
+}
+
+void CheckAll(int n_requests, std::span<const Setting> settings) {
+  const int seed = testing::UnitTest::GetInstance()->random_seed();
+  std::printf("seed %d (--gtest_random_seed)\n", seed);
+  std::mt19937 random(static_cast<uint32_t>(seed));
+  std::vector<TestRequest> requests = SomeRequests(n_requests, random);
+  int64_t n_forked = 0;
+  int64_t n_preempted = 0;
+  for (const Prefill prefill : {Prefill::kCompact, Prefill::kFull}) {
+    const auto is_of = [&](const Setting& s) { return s.prefill == prefill; };
+    if (std::ranges::none_of(settings, is_of)) continue;
+    for (TestRequest& test : requests) test.wanted = Alone(test.request, prefill);
+    for (const Setting& setting : settings) {
+      if (!is_of(setting)) continue;
+      SCOPED_TRACE(NameOf(setting));
+      const Batch::Counts counts = RunTogether(setting, requests);
+      if (testing::Test::HasFailure()) return;
+      EXPECT_EQ(counts.n_hit > 0, setting.prefix_cache);
+      n_forked += counts.n_forked;
+      n_preempted += counts.n_preempted;
+    }
+  }
+  if (n_requests < 200) return;  // few may miss some
+  EXPECT_GT(n_forked, 0);
+  EXPECT_GT(n_preempted, 0);
+}
+
+TEST(RandomRequests, TokensAreThoseOfTheRequestAlone) {
+  const Setting settings[] = {kSettings[3], kSettings[8], kSettings[10]};
+  CheckAll(20, settings);
+}
+
+// ctest -L slow
+TEST(RandomRequests, DISABLED_TokensAreThoseOfTheRequestAloneInAllSettings) {
+  CheckAll(200, kSettings);
+}
+
+}  // namespace
+}  // namespace sluice::engine

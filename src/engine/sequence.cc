@@ -1,0 +1,47 @@
+#include "engine/sequence.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace sluice::engine {
+
+std::span<const TokenId> Sequence::stored() const {
+  if (state != SequenceState::kRunning || is_sick) return {};
+  return std::span(tokens).first(static_cast<size_t>(std::max(n_hit, n_run)));
+}
+
+PlanItem Sequence::ToPlan(int32_t slot, bool may_run) const {
+  return {.slot = slot,
+          .n_run = n_run,
+          .n_known = n_known(),
+          .n_blocks = static_cast<int32_t>(lease.blocks.size()),
+          .is_decoding = is_decoding(),
+          .may_run = may_run};
+}
+
+void Sequence::Start(const ReplayRule& rule, int32_t n_tokens) {
+  SLUICE_CHECK(state == SequenceState::kWaiting && n_tokens < n_known());
+  state = SequenceState::kRunning;
+  awaited.reset();
+  n_hit = n_tokens;
+  n_run = window_begin = ReplayBegin(rule, n_prompt, n_tokens);
+  decoder_begin = DecoderBegin(rule, n_prompt);
+}
+
+void Sequence::StartAsCopyOf(const Sequence& other) {
+  SLUICE_CHECK(state == SequenceState::kWaiting && n_prompt == other.n_prompt);
+  state = SequenceState::kRunning;
+  awaited.reset();
+  n_hit = n_run = other.n_run;
+  window_begin = other.window_begin;
+  decoder_begin = other.decoder_begin;
+}
+
+void Sequence::Stop() {
+  SLUICE_CHECK(state == SequenceState::kRunning && lease.blocks.empty());
+  state = SequenceState::kWaiting;
+  n_hit = n_run = window_begin = 0;
+}
+
+}  // namespace sluice::engine

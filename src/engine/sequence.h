@@ -1,0 +1,73 @@
+// Sequence: one request that has begun, as the engine sees it: its tokens, what of them has run and
+// the blocks that it holds. Plain data of the engine thread.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "engine/planner.h"
+#include "engine/replay.h"
+#include "engine/sampling/logits.h"
+#include "engine/sampling/sampler.h"
+#include "kv/cache.h"
+#include "wire/request_desk.h"
+
+namespace sluice::engine {
+
+// kWaiting holds no blocks: it has just begun, or gave them back for others. kRunning has its hit,
+// and moves on with each step that plans it.
+enum class SequenceState : uint8_t { kNone, kWaiting, kRunning };
+
+struct Sequence {
+  // Another sequence computes what this one needs, too. It waits until that one has run n_tokens;
+  // for all of its prompt, if the prompts are equal: then it goes on as a copy.
+  struct Awaited {
+    int32_t slot = 0;
+    RequestId id;
+    int32_t n_tokens = 0;
+    bool is_fork = false;
+  };
+
+  SequenceState state = SequenceState::kNone;
+  wire::RequestDesk::Seat* seat = nullptr;
+  RequestId id;
+  kv::BlockKey root;            // of its prefixes
+  std::vector<TokenId> tokens;  // known: the prompt and what was drawn
+  int32_t n_prompt = 0;
+  int32_t n_max = 0;  // tokens to generate: what was asked for, or what the context has room for
+  std::optional<Awaited> awaited;
+  bool was_counted = false;  // its hit was told
+  bool is_sick = false;      // its rows are no numbers: nobody else may use them
+
+  // kRunning.
+  kv::Lease lease;
+  int32_t n_hit = 0;  // tokens whose shared rows were there
+  int32_t n_run = 0;  // rows that need not run any more; below n_hit while windows are rebuilt
+  int32_t window_begin = 0;
+  int32_t decoder_begin = 0;
+
+  SampleParams sample;
+  std::vector<TokenCount> generated;  // with penalties only
+
+  int32_t n_known() const { return static_cast<int32_t>(tokens.size()); }
+  bool in_prompt() const { return n_run < n_prompt; }
+  // One row, the token drawn last, stands between this sequence and its next token.
+  bool is_decoding() const { return n_run + 1 == n_known() && !in_prompt(); }
+  // Tokens whose shared rows are written.
+  std::span<const TokenId> stored() const;
+  PlanItem ToPlan(int32_t slot, bool may_run) const;
+
+  // kWaiting -> kRunning, with the n_tokens that lease holds.
+  void Start(const ReplayRule& rule, int32_t n_tokens);
+  // kWaiting -> kRunning, behind the prompt, which is the other's, as are the copied blocks and
+  // windows.
+  void StartAsCopyOf(const Sequence& other);
+  // kRunning -> kWaiting; the lease was given back.
+  void Stop();
+};
+
+}  // namespace sluice::engine
