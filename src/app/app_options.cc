@@ -60,6 +60,25 @@ void DeclareEngine(AppOptions& o, OptionSet& set) {
                    "fewer, answers and cancels wait less and prompts take longer.",
            .unit = "tokens",
            .is_limit = true});
+  set.AddBytes(
+      "kv-memory", &o.kv_memory_bytes, {.min = 0, .max = 1'000'000 * kGiB},
+      {.help = "Memory of the keys and values of answers under way and of prefixes kept for "
+               "later; 0B: enough for max-running answers of full length, or what the "
+               "machine has left.",
+       .is_limit = true});
+  set.Add("prefix-cache", &o.prefix_cache,
+          {.help = "Do not compute again what the beginning of an earlier prompt or answer of the "
+                   "same tenant has in common with a prompt."});
+  set.AddChoice("prefill", &o.prefill, engine::kPrefillNames,
+                {.help = "compact: the second half of the layers sees the last window of a prompt "
+                         "only, as the official system does, at half the price. full: all of it."});
+  set.AddChoice("replay", &o.replay, engine::kReplayNames,
+                {.help = "Rows computed anew behind a found prefix. bounded: one window, as the "
+                         "official system does. exact: so many that answers do not depend on what "
+                         "was found."});
+  set.Add("strict-determinism", &o.strict_determinism,
+          {.help = "The same tokens for the same request and seed, whatever the cache holds: "
+                   "replay exact."});
   o.compute.Declare(set, OptionReach::kAnywhere);
   set.Add("prep-threads", &o.n_prep_threads, {.min = 1, .max = 64},
           {.help = "Threads that read and render requests; as many again for large or "
@@ -105,6 +124,7 @@ Status AppOptions::ReadSources(OptionSet& set,
     SLUICE_TRY(set.ReadFile(text, config));
   }
   codec.FillIn(set);
+  if (strict_determinism) replay = engine::Replay::kExact;
   return Status::Ok();
 }
 

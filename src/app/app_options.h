@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/result.h"
+#include "engine/replay.h"
 #include "env/file_system.h"
 #include "serve/options.h"
 
@@ -42,6 +43,11 @@ struct AppOptions {
   int32_t max_running = 256;
   // Of the reference operators mini-b takes 55 ms a token of a prompt at 8, 36 at 64, 33 at 512.
   int32_t n_prefill_chunk = 64;
+  int64_t kv_memory_bytes = 0;  // 0: what there is
+  bool prefix_cache = true;
+  engine::Prefill prefill = engine::Prefill::kCompact;
+  engine::Replay replay = engine::Replay::kBounded;
+  bool strict_determinism = false;
   ComputeOptions compute;
   int32_t n_prep_threads = 1;
 

@@ -68,7 +68,9 @@ void PlanMemory(Inspection& inspection) {
   const v41::DeepseekV41 model({.config = inspection.config, .weights = {}, .token_classes = {}});
   const kv::Layout& layout = model.info().layout;
   plan.kv_per_1000_tokens = layout.block_bytes() * 1000 / kv::kBlockTokens;
-  plan.kv = layout.block_bytes() * kv::Layout::BlocksFor(load.n_context) * load.n_seqs;
+  plan.kv_block = layout.block_bytes();
+  plan.kv = load.kv_bytes > 0 ? load.kv_bytes / plan.kv_block * plan.kv_block
+                              : plan.kv_block * kv::Layout::BlocksFor(load.n_context) * load.n_seqs;
   plan.slot = layout.slot_bytes();
   plan.slots = plan.slot * load.n_seqs;
   const auto n_seqs = static_cast<int32_t>(load.n_seqs);
@@ -91,6 +93,13 @@ model::deepseek_v41::PartSum Inspection::total() const {
 std::optional<bool> Inspection::fits() const {
   if (!machine) return std::nullopt;
   return plan.needed() <= machine->available;
+}
+
+void Inspection::ShrinkKv() {
+  if (fits().value_or(true)) return;
+  const int64_t n_left = machine->available - (plan.needed() - plan.kv) - machine->total / 20;
+  const int64_t n_blocks = std::max(n_left / plan.kv_block, kv::Layout::BlocksFor(load.n_context));
+  plan.kv = std::min(plan.kv, n_blocks * plan.kv_block);
 }
 
 Status Inspection::CheckFits() const {

@@ -22,6 +22,7 @@ namespace sluice::app {
 struct Load {
   int64_t n_context = 0;  // tokens of one sequence; 0: as many as the model allows
   int64_t n_seqs = 1;
+  int64_t kv_bytes = 0;  // of KV blocks; 0: every sequence at full length
   // Rows of one step; 0: a piece of a prompt and a verification of every sequence.
   int64_t n_rows = 0;
 };
@@ -39,7 +40,8 @@ struct MemoryPlan {
   // Of the image encoder, which is not used.
   int64_t unused = 0;
   int64_t kv_per_1000_tokens = 0;
-  int64_t kv = 0;  // blocks of all sequences at full length
+  int64_t kv = 0;        // blocks
+  int64_t kv_block = 0;  // one of them
   int64_t slot = 0;
   int64_t slots = 0;
   int64_t workspace = 0;
@@ -71,6 +73,9 @@ struct Inspection {
   std::optional<bool> fits() const;
   // kTooLarge with the parts of the plan when it does not.
   Status CheckFits() const;
+  // Less KV, as long as the plan does not fit: what the machine has beside the rest and a reserve,
+  // at least one sequence of full length.
+  void ShrinkKv();
 };
 
 // kInvalidArgument, kNotFound and the like for a folder that is no checkpoint or a config that is

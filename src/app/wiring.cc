@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -30,20 +32,43 @@ Result<codec::ScriptBook> ReadScript(FileSystem& files,
 
 // Whether the model is one and fits, before anything of it is read. Takes from the card's context
 // what the model does not have.
-Status LookAtModel(FileSystem& files, const AppOptions& options, codec::ModelCard& card) {
+Status LookAtModel(FileSystem& files,
+                   const AppOptions& options,
+                   codec::ModelCard& card,
+                   int64_t& n_kv_blocks) {
   SLUICE_TRY(Inspection whole, Inspect(files, options.model, {}));
   SLUICE_TRY(whole.binding);
   card.n_context = static_cast<int32_t>(std::min<int64_t>(card.n_context, whole.load.n_context));
   card.n_output_max = std::min(card.n_output_max, card.n_context);
-  SLUICE_TRY(const Inspection found,
+  SLUICE_TRY(Inspection found,
              Inspect(files, options.model,
                      {.n_context = card.n_context,
                       .n_seqs = options.max_running,
+                      .kv_bytes = options.kv_memory_bytes,
                       .n_rows = int64_t{options.max_running} + options.n_prefill_chunk}));
+  if (options.kv_memory_bytes == 0) found.ShrinkKv();
+  n_kv_blocks = found.plan.kv / found.plan.kv_block;
+  const int64_t n_least = kv::Layout::BlocksFor(card.n_context);
+  if (n_kv_blocks < n_least) {
+    return Status::InvalidField(
+        "kv-memory",
+        fmt::format("kv-memory = {} bytes is not enough for one answer of {} tokens: must be at "
+                    "least {} bytes; context makes it less",
+                    options.kv_memory_bytes, card.n_context, n_least * found.plan.kv_block));
+  }
   Status fits = found.CheckFits();
   if (fits.ok()) return fits;
   return {fits.code(), fmt::format("{}: {}; --max-running and --context make it less",
                                    options.model, fits.message())};
+}
+
+std::array<std::byte, 32> MakeSecret(Entropy& entropy) {
+  std::array<std::byte, 32> secret;
+  for (size_t at = 0; at < secret.size(); at += sizeof(uint64_t)) {
+    const uint64_t bits = entropy.Next();
+    std::memcpy(secret.data() + at, &bits, sizeof bits);
+  }
+  return secret;
 }
 
 }  // namespace
@@ -58,7 +83,7 @@ struct Wiring::Parts {
         prep(options.n_prep_threads, options.serve.max_requests),
         prep_large(options.n_prep_threads, options.serve.max_requests) {}
 
-  Status OpenService(const Env& env, const AppOptions& options);
+  Status OpenService(const Env& env, const AppOptions& options, int64_t n_kv_blocks);
 
   const codec::ModelCard model;
   const std::unique_ptr<const codec::deepseek_v41::Format> format;
@@ -73,7 +98,7 @@ struct Wiring::Parts {
   std::optional<EngineThread> engine;
 };
 
-Status Wiring::Parts::OpenService(const Env& env, const AppOptions& options) {
+Status Wiring::Parts::OpenService(const Env& env, const AppOptions& options, int64_t n_kv_blocks) {
   if (!options.script.empty()) {
     SLUICE_TRY(codec::ScriptBook book, ReadScript(env.fs, options.script, format->n_tokens()));
     script.emplace(std::move(book));
@@ -94,9 +119,14 @@ Status Wiring::Parts::OpenService(const Env& env, const AppOptions& options) {
                                          .max_waiting = options.serve.max_requests,
                                          .n_context = model.n_context,
                                          .n_prompt_rows = options.n_prefill_chunk,
+                                         .n_blocks = static_cast<int32_t>(n_kv_blocks),
+                                         .prefix_cache = options.prefix_cache,
+                                         .prefill = options.prefill,
+                                         .replay = options.replay,
                                          .n_threads = options.compute.NumThreads(),
                                          .arithmetic = options.compute.arithmetic,
                                          .seed = env.entropy.Next(),
+                                         .cache_secret = MakeSecret(env.entropy),
                                          .bell = bell.bell()},
                   std::move(loader));
   return Status::Ok();
@@ -107,11 +137,12 @@ Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& 
                            .aliases = options.model_aliases,
                            .n_context = options.n_context,
                            .n_output_max = options.n_output_max};
-  if (options.script.empty()) SLUICE_TRY(LookAtModel(env.fs, options, card));
+  int64_t n_kv_blocks = 0;
+  if (options.script.empty()) SLUICE_TRY(LookAtModel(env.fs, options, card, n_kv_blocks));
   std::string tokenizer;
   SLUICE_TRY(auto format, ReadFormat(env.fs, options, tokenizer));
   auto parts = std::make_unique<Parts>(options, std::move(card), std::move(format));
-  SLUICE_TRY(parts->OpenService(env, options));
+  SLUICE_TRY(parts->OpenService(env, options, n_kv_blocks));
   parts->router.emplace(cluster::Router::Params{.max_waiting = options.serve.max_requests},
                         AsTokenService(*parts->service));
   SLUICE_TRY(parts->server,

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "base/check.h"
@@ -16,7 +17,11 @@ namespace {
 // How long those that cannot move sleep before they look again.
 constexpr Duration kRest = Duration::Millis(5);
 
-const char* NameOf(Replay replay) { return replay == Replay::kExact ? "exact" : "bounded"; }
+// Rows may depend on both.
+std::string ModeOf(const ReplayRule& rule) {
+  return fmt::format("{} {}", kPrefillNames[static_cast<size_t>(rule.prefill)],
+                     kReplayNames[static_cast<size_t>(rule.replay)]);
+}
 
 // Blocks that a running sequence needs beyond those it holds, for all that it knows and one more.
 int64_t BlocksToCome(const Sequence& sequence) {
@@ -36,6 +41,7 @@ Batch::Batch(const Params& params, wire::RequestDesk& desk, Executor& executor)
     : params_(params),
       desk_(desk),
       executor_(executor),
+      mode_(ModeOf(params.rule)),
       cache_(params.cache),
       sequences_(static_cast<size_t>(params.n_slots)) {}
 
@@ -50,7 +56,7 @@ Sequence& Batch::Begin(wire::RequestDesk::Seat& seat) {
   sequence.n_prompt = sequence.n_known();
   sequence.root = kv::RootKey(params_.secret, executor_.info().layout,
                               {.weights_revision = {},
-                               .replay_mode = NameOf(params_.rule.replay),
+                               .replay_mode = mode_,
                                .name_space = std::to_string(request.tenant.value)});
   order_.push_back(seat.slot());
   return sequence;
@@ -91,7 +97,7 @@ void Batch::StartWaiting() {
     if (sequence.state != SequenceState::kWaiting || !sequence.seat->is_ready()) continue;
     if (IsAwaiting(sequence) || FindAwaited(sequence)) continue;
     const bool is_oldest = slot == order_.front();
-    if (!TryStart(sequence, is_oldest ? 0 : n_spoken_for, is_oldest)) return;
+    if (!TryStart(sequence, n_spoken_for, is_oldest)) return;
     n_spoken_for += BlocksToCome(sequence);
   }
 }
@@ -113,7 +119,8 @@ bool Batch::FindAwaited(Sequence& sequence) {
     if (!is_computing || other.root != sequence.root) continue;
     const auto prompt = std::span(other.tokens).first(static_cast<size_t>(other.n_prompt));
     const int32_t n_shared = SharedTokens(prompt, sequence.tokens);
-    const bool is_equal = n_shared == other.n_prompt && n_shared == sequence.n_known();
+    // Both of them new: who has given way knows more than its prompt.
+    const bool is_equal = n_shared == other.n_known() && n_shared == sequence.n_known();
     const int32_t n_whole =
         std::min(n_shared, sequence.n_known() - 1) / kv::kBlockTokens * kv::kBlockTokens;
     if (!is_equal && (n_whole <= n_best || n_whole <= std::ssize(other.stored()))) continue;
@@ -129,17 +136,16 @@ bool Batch::FindAwaited(Sequence& sequence) {
 
 bool Batch::TryStart(Sequence& sequence, int64_t n_spoken_for, bool is_oldest) {
   kv::Cache::Copy copy;
-  const int32_t n_hit =
-      cache_.Take(sequence.root, sequence.tokens, sequence.n_known() - 1, sequence.lease, copy);
-  const int64_t n_needed =
-      kv::Layout::BlocksFor(sequence.n_known()) - std::ssize(sequence.lease.blocks);
-  if (n_needed + n_spoken_for > cache_.n_available() && !is_oldest) {
-    cache_.Release(sequence.lease, {});
-    return false;
-  }
+  const std::optional<int32_t> n_hit = cache_.Take({.root = sequence.root,
+                                                    .tokens = sequence.tokens,
+                                                    .n_max = sequence.n_known() - 1,
+                                                    .n_spoken_for = n_spoken_for,
+                                                    .is_first = is_oldest},
+                                                   sequence.lease, copy);
+  if (!n_hit) return false;
   executor_.CopyRows(copy);
-  sequence.Start(params_.rule, n_hit);
-  NoteHit(sequence, n_hit);
+  sequence.Start(params_.rule, *n_hit);
+  NoteHit(sequence, *n_hit);
   return true;
 }
 
@@ -198,7 +204,7 @@ std::span<const Batch::Drawing> Batch::Run(const StepPlan& plan) {
     if (!part.draws) continue;
     Sequence& sequence = At(part.slot);
     drawings_.push_back({.sequence = sequence, .logits = logits.first(n_vocab)});
-    if (part.begin < sequence.n_prompt) ForkFrom(sequence, logits.first(n_vocab));
+    if (sequence.n_run == sequence.n_prompt) ForkFrom(sequence, logits.first(n_vocab));
     logits = logits.subspan(n_vocab);
   }
   return drawings_;

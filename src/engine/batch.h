@@ -82,6 +82,7 @@ class Batch {
   const Params params_;
   wire::RequestDesk& desk_;
   Executor& executor_;
+  const std::string mode_;  // in the names of prefixes
 
   kv::Cache cache_;
   std::vector<Sequence> sequences_;  // by slot

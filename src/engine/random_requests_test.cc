@@ -46,7 +46,8 @@ std::vector<TestRequest> SomeRequests(int n, std::mt19937& random) {
   for (int i = 0; i < 4; ++i) families.push_back(v41::SomeTokens(280, random()));
   std::vector<TestRequest> requests;
   for (int i = 0; i < n; ++i) {
-    wire::GenerateRequest request = Ask(static_cast<uint64_t>(i) + 1, TokenId(1), 1 + below(below(6) == 0 ? 90 : 20));
+    wire::GenerateRequest request =
+        Ask(static_cast<uint64_t>(i) + 1, TokenId(1), 1 + below(below(6) == 0 ? 90 : 20));
     const int kind = below(8);
     if (kind == 0 && i > 0) {
       request.prompt = requests.back().request.prompt;  // a choice of the same request

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace sluice::engine {
 
@@ -17,6 +18,9 @@ enum class Prefill : uint8_t { kCompact, kFull };
 // kBounded: one window of rows, as the official system does; results may depend on the hit. kExact:
 // as many as rebuild the windows bit for bit.
 enum class Replay : uint8_t { kBounded, kExact };
+
+inline constexpr std::string_view kPrefillNames[] = {"compact", "full"};
+inline constexpr std::string_view kReplayNames[] = {"bounded", "exact"};
 
 struct ReplayRule {
   Prefill prefill = Prefill::kCompact;

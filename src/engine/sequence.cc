@@ -30,7 +30,7 @@ void Sequence::Start(const ReplayRule& rule, int32_t n_tokens) {
 }
 
 void Sequence::StartAsCopyOf(const Sequence& other) {
-  SLUICE_CHECK(state == SequenceState::kWaiting && n_prompt == other.n_prompt);
+  SLUICE_CHECK(state == SequenceState::kWaiting && n_known() == other.n_run);
   state = SequenceState::kRunning;
   awaited.reset();
   n_hit = n_run = other.n_run;

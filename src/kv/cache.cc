@@ -14,20 +14,21 @@ int32_t Cache::Look(const BlockKey& root, std::span<const TokenId> tokens, int32
   return shares_ && n_max > 0 ? index_.Find(root, tokens, n_max).n_tokens() : 0;
 }
 
-int32_t Cache::Take(const BlockKey& root,
-                    std::span<const TokenId> tokens,
-                    int32_t n_max,
-                    Lease& lease,
-                    Copy& copy) {
+std::optional<int32_t> Cache::Take(const Start& start, Lease& lease, Copy& copy) {
   SLUICE_CHECK(lease.blocks.empty() && lease.node == PrefixIndex::kNone);
   copy = {};
-  lease.root = root;
-  if (!shares_ || n_max <= 0) return 0;
-  const PrefixIndex::Match match = index_.Find(root, tokens, n_max);
+  PrefixIndex::Match match;
+  if (shares_ && start.n_max > 0) match = index_.Find(start.root, start.tokens, start.n_max);
+  lease.root = start.root;
   lease.blocks = index_.BlocksOf(match.node);
   lease.is_own.assign(lease.blocks.size(), 0);
   lease.n_sealed = static_cast<int32_t>(lease.blocks.size());
   MovePin(lease, match.node);
+  const int64_t n_needed = Layout::BlocksFor(std::ssize(start.tokens)) - std::ssize(lease.blocks);
+  if (!start.is_first && n_needed + start.n_spoken_for > n_available()) {
+    Release(lease, {});
+    return std::nullopt;
+  }
   if (match.partial == PrefixIndex::kNone) return match.n_full;
   // Its rows are copied before anything else happens, so it may be evicted afterwards, not before.
   index_.Pin(match.partial);

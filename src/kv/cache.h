@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,13 +53,18 @@ class Cache {
 
   // Looks how much is there of `tokens`, without taking it.
   int32_t Look(const BlockKey& root, std::span<const TokenId> tokens, int32_t n_max);
-  // Takes what is there, at most n_max tokens: full blocks shared, the rest, an even number below a
-  // block's, as a copy, if a block for it is available. `lease` is empty. Answers how many tokens.
-  int32_t Take(const BlockKey& root,
-               std::span<const TokenId> tokens,
-               int32_t n_max,
-               Lease& lease,
-               Copy& copy);
+  // What a sequence begins with.
+  struct Start {
+    const BlockKey& root;
+    std::span<const TokenId> tokens;  // all that it knows
+    int32_t n_max = 0;                // tokens to take at most
+    int64_t n_spoken_for = 0;         // available blocks that others will need
+    bool is_first = false;            // it begins in any case, and others give way to it
+  };
+  // Takes what is there: full blocks shared, the rest, an even number below a block's, as a copy,
+  // if a block for it is available. `lease` is empty. Answers how many tokens; nothing, if there
+  // are not enough blocks for all its tokens.
+  std::optional<int32_t> Take(const Start& start, Lease& lease, Copy& copy);
   // Until it has n_blocks. That many must be available.
   void Grow(Lease& lease, int32_t n_blocks);
   // Shares the full blocks of what is stored.
