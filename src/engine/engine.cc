@@ -23,6 +23,11 @@ constexpr Duration kLongestRetry = Duration::Seconds(60);
 constexpr uint64_t kRequestSeed = uint64_t{1} << 40;
 
 Status Sick() { return {ErrorCode::kInternal, "the model computed a value that is not finite"}; }
+Status NothingLeft() {
+  return Status::Invalid(
+      "no token is left to go on with: all are ruled out by `min_tokens`, the stop ids and the "
+      "tokens that are never sampled");
+}
 
 }  // namespace
 
@@ -82,6 +87,11 @@ Status Engine::Check(const wire::GenerateRequest& request) const {
     return Status::InvalidField(
         "logit_bias", fmt::format("logit_bias: this model has no token {}", bias.token.value));
   }
+  for (const TokenId id : request.stop_ids) {
+    if (is_token(id)) continue;
+    return Status::InvalidField(
+        "stop_token_ids", fmt::format("stop_token_ids: this model has no token {}", id.value));
+  }
   return Status::Ok();
 }
 
@@ -129,6 +139,8 @@ void Engine::Open(model::LoadedModel loaded) {
                      std::move(loaded));
   if (!opened) return FailLoading(std::move(opened.error()));
   executor_ = std::move(*opened);
+  banned_ = params_.banned;
+  std::erase(banned_, executor_->info().eos);
   state_.store(State::kServing, std::memory_order_release);
 }
 
@@ -158,7 +170,11 @@ void Engine::Admit() {
     seq.sample = {.temperature = sampling.temperature,
                   .top_p = sampling.top_p,
                   .top_k = sampling.top_k,
+                  .min_p = sampling.min_p,
                   .seed = seed};
+    if (sampling.repetition_penalty != 1) {
+      seq.history = HistoryOf(*request.prompt, executor_->info().n_vocab);
+    }
     sequences_[static_cast<size_t>(seat->slot())] = std::move(seq);
   }
 }
@@ -192,7 +208,9 @@ void Engine::Commit(Sequence& seq, std::span<float> logits) {
   Seat& seat = *seq.seat;
   const wire::GenerateRequest& request = seat.request();
   if (!IsFinite(logits)) return desk_.Fail(seat, Sick());
-  const TokenId token = Draw(seq, logits);
+  const std::optional<TokenId> drawn = Draw(seq, logits);
+  if (!drawn) return desk_.Fail(seat, NothingLeft());
+  const TokenId token = *drawn;
   if (token == executor_->info().eos) return desk_.End(seat, {}, wire::FinishReason::kEnd);
   if (std::count(request.stop_ids.begin(), request.stop_ids.end(), token) > 0) {
     return desk_.End(seat, {}, wire::FinishReason::kStopId);
@@ -206,16 +224,25 @@ void Engine::Commit(Sequence& seq, std::span<float> logits) {
     return desk_.End(seat, std::move(event), wire::FinishReason::kLength);
   }
   seq.drawn = token;
-  if (HasPenalties(request.sampling)) Count(token, seq.generated);
+  if (HasPenalties(request.sampling)) Count(token, seq.history);
   desk_.Send(seat, std::move(event));
 }
 
-TokenId Engine::Draw(Sequence& seq, std::span<const float> logits) {
-  const wire::SamplingParams& sampling = seq.seat->request().sampling;
-  if (Adjusts(sampling)) {
-    adjusted_.assign(logits.begin(), logits.end());
-    Adjust(sampling, seq.generated, adjusted_);
-    logits = adjusted_;
+// Changes the row, unless its log probabilities are still to be told.
+std::optional<TokenId> Engine::Draw(Sequence& seq, std::span<float> logits) {
+  const wire::GenerateRequest& request = seq.seat->request();
+  const Adjustment adjustment{.sampling = request.sampling,
+                              .banned = banned_,
+                              .stop_ids = {request.stop_ids.data(), request.stop_ids.size()},
+                              .eos = executor_->info().eos,
+                              .n_generated = seq.seat->n_sent(),
+                              .history = seq.history};
+  if (Adjusts(adjustment)) {
+    if (request.sampling.logprobs) {
+      adjusted_.assign(logits.begin(), logits.end());
+      logits = adjusted_;
+    }
+    Adjust(adjustment, logits);
   }
   return sampler_.Sample(logits, seq.sample, seq.n_run);
 }

@@ -44,8 +44,9 @@ class Engine final : public wire::TokenService {
     int32_t n_prompt_rows = 0;  // of one step, at least, besides one for each running sequence
     int32_t n_threads = 1;
     Arithmetic arithmetic = Arithmetic::kFloat32;
-    uint64_t seed = 0;  // of the seeds of requests that bring none; nobody should know it
-    Bell bell;          // rung by any thread when Step has something new to see
+    std::vector<TokenId> banned;  // of the model's tokens, never drawn; its end token always may be
+    uint64_t seed = 0;            // of the seeds of requests that bring none; nobody should know it
+    Bell bell;                    // rung by any thread when Step has something new to see
   };
   // Destroyed while no other thread calls in; ends what is left like CancelAll.
   Engine(const Params& params, model::Loader loader);
@@ -81,7 +82,7 @@ class Engine final : public wire::TokenService {
     TokenId drawn;      // last; did not go through yet
     int32_t n_max = 0;  // tokens to generate: what was asked for, or what the context has room for
     SampleParams sample;
-    std::vector<TokenCount> generated;  // with penalties only
+    TokenHistory history;  // with penalties only
 
     bool in_prompt() const;
     std::span<const TokenId> pending() const;
@@ -98,7 +99,7 @@ class Engine final : public wire::TokenService {
   StepPlan PlanStep();
   void Commit(const StepPlan& plan, std::span<float> logits);
   void Commit(Sequence& seq, std::span<float> logits);
-  TokenId Draw(Sequence& seq, std::span<const float> logits);
+  std::optional<TokenId> Draw(Sequence& seq, std::span<float> logits);
 
   // Constant after construction.
   const Params params_;
@@ -118,6 +119,7 @@ class Engine final : public wire::TokenService {
   std::deque<std::string> files_;  // names stay where they are
   Status failure_;
   std::unique_ptr<Executor> executor_;
+  std::vector<TokenId> banned_;
   std::vector<Sequence> sequences_;  // by slot
   Sampler sampler_;
   std::vector<Pending> pending_;  // scratch of PlanStep

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
@@ -38,6 +39,9 @@ std::vector<wire::GenerateRequest> SomeRequests(uint32_t seed) {
     request.sampling.temperature = static_cast<double>(id % 3) / 2;
     if (id % 2 == 0) request.sampling.top_p = 0.8;
     if (id % 4 == 3) request.sampling.frequency_penalty = 1.5;
+    if (id % 5 == 1) request.sampling.repetition_penalty = 1.3;
+    if (id % 3 == 2) request.sampling.min_p = 0.1;
+    request.sampling.n_min = static_cast<int32_t>(id % 4);
     request.sampling.seed = random();
     requests.push_back(std::move(request));
   }
@@ -50,17 +54,24 @@ std::vector<int32_t> Alone(const wire::GenerateRequest& request) {
       {.n_seqs = 1, .n_context = kContextTokens, .n_threads = 1, .arithmetic = {}, .model = {}});
   const SampleParams sample{.temperature = request.sampling.temperature,
                             .top_p = request.sampling.top_p,
+                            .min_p = request.sampling.min_p,
                             .seed = *request.sampling.seed};
   Sampler sampler;
-  std::vector<TokenCount> generated;
+  TokenHistory history = HistoryOf(*request.prompt, v41::Tiny().info().n_vocab);
   std::vector<int32_t> tokens;
   std::vector<TokenId> next = *request.prompt;
   while (std::ssize(tokens) < request.n_max) {
     std::vector<float> logits = run.Run({{.seq = 0, .tokens = next, .n_logits = 1}}).logits;
-    Adjust(request.sampling, generated, logits);
-    const TokenId token = sampler.Sample(logits, sample, run->length(0));
+    Adjust({.sampling = request.sampling,
+            .banned = {},
+            .stop_ids = {},
+            .eos = v41::Tiny().info().eos,
+            .n_generated = static_cast<int32_t>(tokens.size()),
+            .history = history},
+           logits);
+    const TokenId token = *sampler.Sample(logits, sample, run->length(0));
     if (token == v41::Tiny().info().eos) break;
-    Count(token, generated);
+    Count(token, history);
     tokens.push_back(token.value);
     next = {token};
   }
@@ -118,6 +129,50 @@ TEST(RowIndependence, TokensAreThoseOfTheRequestAlone) {
                                     << " rows of prompts, " << setting.n_threads << " threads");
     RunAmongOthers(setting, requests, random, wanted);
   }
+}
+
+// vllm#51187: "3 distinct outputs" of 5 runs with 44 sequences at once; 8 were fine.
+TEST(RowIndependence, C40ManyAtOnceAreBitEqualEachTime) {
+  constexpr int32_t kSequences = 48;
+  constexpr int kRuns = 5;
+  std::vector<wire::GenerateRequest> requests;
+  for (uint32_t id = 1; id <= kSequences; ++id) {
+    wire::GenerateRequest request =
+        Ask(id, v41::SomeTokens(static_cast<int32_t>(1 + id % 7), id), 3);
+    request.sampling.temperature = id % 2;
+    request.sampling.seed = id;
+    request.sampling.logprobs = true;
+    request.sampling.n_top_logprobs = 3;
+    requests.push_back(std::move(request));
+  }
+  using Told = std::vector<std::pair<int32_t, float>>;  // tokens with their log probabilities
+  const auto answers = [&requests](int n_threads) {
+    EngineInVirtualTime run;
+    run.engine = std::make_unique<Engine>(Engine::Params{.max_running = kSequences,
+                                                         .max_waiting = 0,
+                                                         .n_context = kContextTokens,
+                                                         .n_prompt_rows = 16,
+                                                         .n_threads = n_threads},
+                                          LoadTiny());
+    std::vector<Listener*> clients;
+    for (const wire::GenerateRequest& request : requests) clients.push_back(&run.Submit(request));
+    run.RunAt(At(0));
+    std::vector<Told> told;
+    for (const Listener* client : clients) {
+      Told& of_client = told.emplace_back();
+      for (const wire::TokenEvent& event : client->events) {
+        for (size_t i = 0; i < event.logprobs.size(); ++i) {
+          of_client.emplace_back(event.tokens[i].value, event.logprobs[i].logprob);
+          for (const auto& [token, logprob] : event.logprobs[i].alternatives)
+            of_client.emplace_back(token.value, logprob);
+        }
+      }
+    }
+    return told;
+  };
+  const std::vector<Told> first = answers(1);
+  for (const Told& told : first) EXPECT_FALSE(told.empty());
+  for (int run = 1; run < kRuns; ++run) EXPECT_EQ(answers(1 + run % 2), first) << "run " << run;
 }
 
 }  // namespace
