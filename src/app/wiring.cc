@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "app/codec_tool.h"
 #include "app/engine_thread.h"
@@ -89,6 +90,11 @@ Status Wiring::Parts::OpenService(const Env& env, const AppOptions& options) {
         fmt::format("tokenizer.json has {} tokens and the model {}: it belongs to another",
                     format->n_tokens(), loader.n_vocab()));
   }
+  // Where they are not shown, they are not sampled either (spec recipe.md §8.1).
+  std::vector<TokenId> banned;
+  if (options.codec.ToProfile().remove_stray_specials) {
+    banned.assign(format->stray().begin(), format->stray().end());
+  }
   service.emplace(std::in_place_type<engine::Engine>,
                   engine::Engine::Params{.max_running = options.max_running,
                                          .max_waiting = options.serve.max_requests,
@@ -96,6 +102,7 @@ Status Wiring::Parts::OpenService(const Env& env, const AppOptions& options) {
                                          .n_prompt_rows = options.n_prefill_chunk,
                                          .n_threads = options.compute.NumThreads(),
                                          .arithmetic = options.compute.arithmetic,
+                                         .banned = std::move(banned),
                                          .seed = env.entropy.Next(),
                                          .bell = bell.bell()},
                   std::move(loader));
