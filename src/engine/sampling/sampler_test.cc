@@ -160,16 +160,25 @@ TEST(Sampler, AnswersWhatItsDefinitionDoesBitForBit) {
   }
 }
 
-// The first token behind the cut is the one that a sum in another order could let in.
+// At and beside the sum of the k heaviest: there a sum in another order moves the cut.
 TEST(Sampler, TheCutOfTopPIsThatOfTheSortedSum) {
   Sampler sampler;
-  for (const size_t n : {3, 10, 64, 1000}) {
-    const std::vector<float> flat(n, 1.5F);
-    for (size_t k = 1; k <= n; k += 1 + n / 50) {
-      const SampleParams params{.top_p = static_cast<double>(k) / static_cast<double>(n),
-                                .seed = k};
-      for (int64_t position = 0; position < 8; ++position) {
-        ASSERT_EQ(sampler.Sample(flat, params, position), PlainSample(flat, params, position));
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  for (int i = 0; i < 300; ++i) {
+    std::vector<float> row(8);
+    for (float& logit : row) logit = 0.3F * normal(random);
+    const std::vector<PlainCandidate> all = PlainCandidates(row, {});
+    double mass = 0;
+    for (const PlainCandidate& candidate : all) mass += candidate.weight;
+    const size_t n_heaviest = 1 + random() % 7;
+    double seen = 0;
+    for (size_t k = 0; k < n_heaviest; ++k) seen += all[k].weight;
+    const double top_p = seen / mass;
+    for (const double beside : {std::nextafter(top_p, 0), top_p, std::nextafter(top_p, 1)}) {
+      const SampleParams params{.top_p = beside, .seed = static_cast<uint64_t>(i)};
+      for (int64_t position = 0; position < 16; ++position) {
+        ASSERT_EQ(sampler.Sample(row, params, position), PlainSample(row, params, position));
       }
     }
   }
