@@ -66,6 +66,10 @@ void DeclareEngine(AppOptions& o, OptionSet& set) {
                "later; 0B: enough for max-running answers of full length, or what the "
                "machine has left.",
        .is_limit = true});
+  set.AddBytes("window-memory", &o.window_memory_bytes, {.min = 0, .max = 1'000 * kGiB},
+               {.help = "Memory of the windows of recent prompts and answers; a conversation that "
+                        "goes on behind one of them computes what is new and nothing again.",
+                .is_limit = true});
   set.Add("prefix-cache", &o.prefix_cache,
           {.help = "Do not compute again what the beginning of an earlier prompt or answer of the "
                    "same tenant has in common with a prompt."});

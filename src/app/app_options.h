@@ -44,6 +44,7 @@ struct AppOptions {
   // Of the reference operators mini-b takes 55 ms a token of a prompt at 8, 36 at 64, 33 at 512.
   int32_t n_prefill_chunk = 64;
   int64_t kv_memory_bytes = 0;  // 0: what there is
+  int64_t window_memory_bytes = 256 * kMiB;
   bool prefix_cache = true;
   engine::Prefill prefill = engine::Prefill::kCompact;
   engine::Replay replay = engine::Replay::kBounded;

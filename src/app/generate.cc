@@ -131,7 +131,9 @@ Status Answer(const Options& options,
                                     .seed = static_cast<uint64_t>(options.seed)};
   engine::Sampler sampler;
   for (int32_t i = 0; i < options.n_max; ++i) {
-    const TokenId token = sampler.Sample(logits, sample, sequences.length(0));
+    const std::optional<TokenId> drawn = sampler.Sample(logits, sample, sequences.length(0));
+    if (!drawn) return Status(ErrorCode::kInternal, "the model gave no token a probability");
+    const TokenId token = *drawn;
     printer.Add(token, token == info.eos);
     if (token == info.eos || i + 1 == options.n_max) break;
     const model::Sequences::Part part{.tokens = {&token, 1}, .n_logits = 1};

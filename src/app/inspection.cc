@@ -72,7 +72,8 @@ void PlanMemory(Inspection& inspection) {
   plan.kv = load.kv_bytes > 0 ? load.kv_bytes / plan.kv_block * plan.kv_block
                               : plan.kv_block * kv::Layout::BlocksFor(load.n_context) * load.n_seqs;
   plan.slot = layout.slot_bytes();
-  plan.slots = plan.slot * load.n_seqs;
+  plan.n_windows = load.window_bytes / std::max<int64_t>(plan.slot, 1);
+  plan.slots = plan.slot * (load.n_seqs + plan.n_windows);
   const auto n_seqs = static_cast<int32_t>(load.n_seqs);
   const int32_t n_verify = model.info().n_draft + 1;
   const int64_t n_rows = load.n_rows > 0 ? load.n_rows : kPromptRows + n_seqs * n_verify;

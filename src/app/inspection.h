@@ -22,7 +22,8 @@ namespace sluice::app {
 struct Load {
   int64_t n_context = 0;  // tokens of one sequence; 0: as many as the model allows
   int64_t n_seqs = 1;
-  int64_t kv_bytes = 0;  // of KV blocks; 0: every sequence at full length
+  int64_t kv_bytes = 0;      // of KV blocks; 0: every sequence at full length
+  int64_t window_bytes = 0;  // of slots for windows that are kept
   // Rows of one step; 0: a piece of a prompt and a verification of every sequence.
   int64_t n_rows = 0;
 };
@@ -44,6 +45,7 @@ struct MemoryPlan {
   int64_t kv_block = 0;  // one of them
   int64_t slot = 0;
   int64_t slots = 0;
+  int64_t n_windows = 0;  // of them, for windows that are kept
   int64_t workspace = 0;
 
   int64_t weights() const { return dense + experts + draft; }

@@ -67,9 +67,11 @@ std::string Summary(const codec::Prepared& prepared) {
   const wire::SamplingParams& sampling = prepared.generate.sampling;
   std::string out = fmt::format(
       "{} tokens, at most {} of the answer\n"
-      "temperature {}, top_p {}, top_k {}, presence_penalty {}, frequency_penalty {}, {}\n",
+      "temperature {}, top_p {}, top_k {}, min_p {}, presence_penalty {}, frequency_penalty {}, "
+      "repetition_penalty {}, {}\n",
       prepared.answer.n_prompt, prepared.generate.n_max, sampling.temperature, sampling.top_p,
-      sampling.top_k, sampling.presence_penalty, sampling.frequency_penalty,
+      sampling.top_k, sampling.min_p, sampling.presence_penalty, sampling.frequency_penalty,
+      sampling.repetition_penalty,
       sampling.seed ? fmt::format("seed {}", *sampling.seed) : "no seed");
   if (prepared.constraint.kind != codec::Constraint::Kind::kNone) {
     out += fmt::format("constraint: {}\n", codec::NameOf(prepared.constraint.kind));

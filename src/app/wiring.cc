@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "app/codec_tool.h"
 #include "app/engine_thread.h"
@@ -35,7 +36,7 @@ Result<codec::ScriptBook> ReadScript(FileSystem& files,
 Status LookAtModel(FileSystem& files,
                    const AppOptions& options,
                    codec::ModelCard& card,
-                   int64_t& n_kv_blocks) {
+                   MemoryPlan& plan) {
   SLUICE_TRY(Inspection whole, Inspect(files, options.model, {}));
   SLUICE_TRY(whole.binding);
   card.n_context = static_cast<int32_t>(std::min<int64_t>(card.n_context, whole.load.n_context));
@@ -45,20 +46,21 @@ Status LookAtModel(FileSystem& files,
                      {.n_context = card.n_context,
                       .n_seqs = options.max_running,
                       .kv_bytes = options.kv_memory_bytes,
+                      .window_bytes = options.prefix_cache ? options.window_memory_bytes : 0,
                       .n_rows = int64_t{options.max_running} + options.n_prefill_chunk}));
   if (options.kv_memory_bytes == 0) found.ShrinkKv();
-  n_kv_blocks = found.plan.kv / found.plan.kv_block;
+  plan = found.plan;
   const int64_t n_least = kv::Layout::BlocksFor(card.n_context);
-  if (n_kv_blocks < n_least) {
+  if (plan.kv < n_least * plan.kv_block) {
     return Status::InvalidField(
         "kv-memory",
         fmt::format("kv-memory = {} bytes is not enough for one answer of {} tokens: must be at "
                     "least {} bytes; context makes it less",
-                    options.kv_memory_bytes, card.n_context, n_least * found.plan.kv_block));
+                    options.kv_memory_bytes, card.n_context, n_least * plan.kv_block));
   }
   Status fits = found.CheckFits();
   if (fits.ok()) return fits;
-  return {fits.code(), fmt::format("{}: {}; --max-running and --context make it less",
+  return {fits.code(), fmt::format("{}: {}; --kv-memory, --max-running and --context make it less",
                                    options.model, fits.message())};
 }
 
@@ -83,7 +85,7 @@ struct Wiring::Parts {
         prep(options.n_prep_threads, options.serve.max_requests),
         prep_large(options.n_prep_threads, options.serve.max_requests) {}
 
-  Status OpenService(const Env& env, const AppOptions& options, int64_t n_kv_blocks);
+  Status OpenService(const Env& env, const AppOptions& options, const MemoryPlan& plan);
 
   const codec::ModelCard model;
   const std::unique_ptr<const codec::deepseek_v41::Format> format;
@@ -98,7 +100,9 @@ struct Wiring::Parts {
   std::optional<EngineThread> engine;
 };
 
-Status Wiring::Parts::OpenService(const Env& env, const AppOptions& options, int64_t n_kv_blocks) {
+Status Wiring::Parts::OpenService(const Env& env,
+                                  const AppOptions& options,
+                                  const MemoryPlan& plan) {
   if (!options.script.empty()) {
     SLUICE_TRY(codec::ScriptBook book, ReadScript(env.fs, options.script, format->n_tokens()));
     script.emplace(std::move(book));
@@ -114,17 +118,24 @@ Status Wiring::Parts::OpenService(const Env& env, const AppOptions& options, int
         fmt::format("tokenizer.json has {} tokens and the model {}: it belongs to another",
                     format->n_tokens(), loader.n_vocab()));
   }
+  // Where they are not shown, they are not sampled either (spec recipe.md §8.1).
+  std::vector<TokenId> banned;
+  if (options.codec.ToProfile().remove_stray_specials) {
+    banned.assign(format->stray().begin(), format->stray().end());
+  }
   service.emplace(std::in_place_type<engine::Engine>,
                   engine::Engine::Params{.max_running = options.max_running,
                                          .max_waiting = options.serve.max_requests,
                                          .n_context = model.n_context,
                                          .n_prompt_rows = options.n_prefill_chunk,
-                                         .n_blocks = static_cast<int32_t>(n_kv_blocks),
+                                         .n_blocks = static_cast<int32_t>(plan.kv / plan.kv_block),
                                          .prefix_cache = options.prefix_cache,
+                                         .n_windows = static_cast<int32_t>(plan.n_windows),
                                          .prefill = options.prefill,
                                          .replay = options.replay,
                                          .n_threads = options.compute.NumThreads(),
                                          .arithmetic = options.compute.arithmetic,
+                                         .banned = std::move(banned),
                                          .seed = env.entropy.Next(),
                                          .cache_secret = MakeSecret(env.entropy),
                                          .bell = bell.bell()},
@@ -137,12 +148,12 @@ Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& 
                            .aliases = options.model_aliases,
                            .n_context = options.n_context,
                            .n_output_max = options.n_output_max};
-  int64_t n_kv_blocks = 0;
-  if (options.script.empty()) SLUICE_TRY(LookAtModel(env.fs, options, card, n_kv_blocks));
+  MemoryPlan plan;
+  if (options.script.empty()) SLUICE_TRY(LookAtModel(env.fs, options, card, plan));
   std::string tokenizer;
   SLUICE_TRY(auto format, ReadFormat(env.fs, options, tokenizer));
   auto parts = std::make_unique<Parts>(options, std::move(card), std::move(format));
-  SLUICE_TRY(parts->OpenService(env, options, n_kv_blocks));
+  SLUICE_TRY(parts->OpenService(env, options, plan));
   parts->router.emplace(cluster::Router::Params{.max_waiting = options.serve.max_requests},
                         AsTokenService(*parts->service));
   SLUICE_TRY(parts->server,

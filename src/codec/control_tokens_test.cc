@@ -201,5 +201,24 @@ TEST(ControlTokens, S13NoToolIsNamedLikeOne) {
   }
 }
 
+// spec recipe.md §8.1: what an answer would not show is not sampled.
+TEST(ControlTokens, StrayOnesAreAllButThoseOfAnAnswer) {
+  using deepseek_v41::Control;
+  const deepseek_v41::Format& format = WholeFormat();
+  std::vector<TokenId> of_answers = {format.control(Control::kEnd),
+                                     format.control(Control::kEndThink),
+                                     format.control(Control::kDsml)};
+  for (size_t i = deepseek_v41::kFirstGrounding; i < deepseek_v41::kNumControls; ++i) {
+    of_answers.push_back(format.control(static_cast<Control>(i)));
+  }
+  std::vector<TokenId> wanted;
+  for (int32_t id = 0; id < format.n_tokens(); ++id) {
+    const bool is_of_answers = std::ranges::count(of_answers, TokenId(id)) > 0;
+    if (format.vocabulary().is_added(TokenId(id)) && !is_of_answers) wanted.emplace_back(id);
+  }
+  EXPECT_EQ(wanted.size(), AddedTokens().size() - of_answers.size());
+  EXPECT_TRUE(std::ranges::equal(format.stray(), wanted));
+}
+
 }  // namespace
 }  // namespace sluice::codec

@@ -158,6 +158,7 @@ struct DecodedRequest {
   Conversation conversation;
   AnswerSpec answer;
   wire::SamplingParams sampling;
+  std::vector<TokenId> stop_ids;            // besides the model's own end token
   std::optional<int32_t> n_max_asked;       // tokens; the default depends on thinking and context
   std::optional<int32_t> thinking_budget;   // tokens, after which the end of thinking is forced
   std::vector<std::string> ignored_fields;  // unknown names, bounded, fit for a header

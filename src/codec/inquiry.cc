@@ -39,13 +39,17 @@ void WriteSampling(const Prepared& prepared, JsonWriter& w) {
   w.Object().Key("n").Int(prepared.answer.n_choices);
   w.Key("max_tokens").Int(prepared.generate.n_max);
   w.Key("temperature").Double(sampling.temperature).Key("top_p").Double(sampling.top_p);
-  w.Key("top_k").Int(sampling.top_k);
+  w.Key("top_k").Int(sampling.top_k).Key("min_p").Double(sampling.min_p);
   w.Key("presence_penalty").Double(sampling.presence_penalty);
   w.Key("frequency_penalty").Double(sampling.frequency_penalty);
+  w.Key("repetition_penalty").Double(sampling.repetition_penalty);
+  w.Key("min_tokens").Int(sampling.n_min);
   w.Key("seed");
   sampling.seed ? w.Uint(*sampling.seed) : w.Null();
   w.Key("stop").Array();
   for (const std::string& stop : prepared.answer.stops) w.String(stop);
+  w.EndArray().Key("stop_token_ids").Array();
+  for (const TokenId id : prepared.generate.stop_ids) w.Int(id.value);
   w.EndArray().Key("logprobs");
   sampling.logprobs ? w.Int(sampling.n_top_logprobs) : w.Null();
   w.Key("logit_bias").Object();

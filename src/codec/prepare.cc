@@ -179,6 +179,7 @@ Result<Prepared> Prepare(const Dialect& dialect,
   prepared.generate.prompt = std::move(ids);
   ApplySamplingPolicy(context.profile, conversation.thinking, request.sampling);
   prepared.generate.sampling = std::move(request.sampling);
+  prepared.generate.stop_ids.assign(request.stop_ids.begin(), request.stop_ids.end());
   prepared.constraint = ConstraintOf(conversation);
   prepared.thinking_budget = request.thinking_budget;
   prepared.answer = std::move(request.answer);

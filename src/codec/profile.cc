@@ -20,7 +20,7 @@ constexpr ProfileSwitch kSwitches[] = {
     {"stray-specials",
      {"remove", "show"},
      &Profile::remove_stray_specials,
-     "Control tokens in the midst of an answer are left out, or shown as text."},
+     "Control tokens that are part of no answer are never sampled nor shown, or both."},
     {"json-filler",
      {"none", "spaces"},
      &Profile::json_filler_spaces,

@@ -1,5 +1,3 @@
-// hop 5 of 10: after Admit, before Run.
-
 #include "engine/batch.h"
 
 #include <fmt/format.h>
@@ -10,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/metrics.h"
+#include "engine/sampling/logits.h"
 
 namespace sluice::engine {
 namespace {
@@ -43,6 +42,7 @@ Batch::Batch(const Params& params, wire::RequestDesk& desk, Executor& executor)
       executor_(executor),
       mode_(ModeOf(params.rule)),
       cache_(params.cache),
+      windows_(params.n_slots, params.cache.shares ? params.n_windows : 0),
       sequences_(static_cast<size_t>(params.n_slots)) {}
 
 Sequence& Batch::Begin(wire::RequestDesk::Seat& seat) {
@@ -66,6 +66,7 @@ void Batch::ReleaseEnded() {
   std::erase_if(order_, [this](int32_t slot) {
     Sequence& sequence = At(slot);
     if (sequence.seat->slot() == slot) return false;
+    KeepWindows(sequence, slot);
     cache_.Release(sequence.lease, sequence.stored());
     sequence = {};
     return true;
@@ -145,8 +146,38 @@ bool Batch::TryStart(Sequence& sequence, int64_t n_spoken_for, bool is_oldest) {
   if (!n_hit) return false;
   executor_.CopyRows(copy);
   sequence.Start(params_.rule, *n_hit);
+  FindWindows(sequence);
   NoteHit(sequence, *n_hit);
   return true;
+}
+
+void Batch::FindWindows(Sequence& sequence) {
+  if (sequence.n_hit == 0) return;
+  const auto serves = [&](const kv::WindowEntry& entry, int32_t n_tokens) {
+    return WindowsServe(params_.rule, sequence.n_prompt, n_tokens, entry.n_prompt,
+                        entry.n_tokens());
+  };
+  const kv::WindowCache::Match match =
+      windows_.Find(sequence.root, sequence.tokens, sequence.n_hit, serves);
+  if (match.entry == nullptr || match.n_tokens <= sequence.n_run) return;
+  executor_.CopySlot(match.entry->slot, sequence.slot());
+  sequence.UseWindows(*match.entry, match.n_tokens);
+  ++counts_.n_windows;
+  metrics::Add(metrics::kWindowHits);
+}
+
+// A sequence of a window or less is run again as quickly.
+void Batch::KeepWindows(const Sequence& sequence, int32_t slot) {
+  const bool has_some = sequence.state == SequenceState::kRunning && !sequence.is_sick &&
+                        sequence.n_run >= sequence.n_hit && sequence.n_run > params_.rule.window;
+  if (!has_some) return;
+  kv::WindowEntry* entry = windows_.Keep(sequence.root, sequence.stored());
+  if (entry == nullptr) return;
+  entry->n_least = std::max(sequence.n_least, sequence.n_run - params_.rule.n_slack);
+  entry->n_prompt = sequence.n_prompt;
+  entry->window_begin = sequence.window_begin;
+  entry->decoder_begin = sequence.decoder_begin;
+  executor_.CopySlot(SlotId(slot), entry->slot);
 }
 
 // Of the first start alone: what comes back after it gave way was computed for this request.
@@ -175,6 +206,7 @@ StepPlan Batch::PlanRunning() {
 
 void Batch::Preempt(int32_t slot) {
   Sequence& sequence = At(slot);
+  KeepWindows(sequence, slot);
   cache_.Release(sequence.lease, sequence.stored());
   sequence.Stop();
   ++counts_.n_preempted;
@@ -196,15 +228,19 @@ std::span<const Batch::Drawing> Batch::Run(const StepPlan& plan) {
                       .window_begin = sequence.window_begin,
                       .draws = part.draws});
   }
-  std::span<const float> logits = executor_.Run(parts_);
+  std::span<float> logits = executor_.Run(parts_);
   const auto n_vocab = static_cast<size_t>(executor_.info().n_vocab);
   drawings_.clear();
   for (const StepPlan::Part& part : plan.parts) {
+    Sequence& sequence = At(part.slot);
+    sequence.is_sick = part.draws && !IsFinite(logits.first(n_vocab));
     Advance(part);
     if (!part.draws) continue;
-    Sequence& sequence = At(part.slot);
     drawings_.push_back({.sequence = sequence, .logits = logits.first(n_vocab)});
-    if (sequence.n_run == sequence.n_prompt) ForkFrom(sequence, logits.first(n_vocab));
+    if (sequence.n_run == sequence.n_prompt) {
+      KeepWindows(sequence, part.slot);
+      ForkFrom(sequence, logits.first(n_vocab));
+    }
     logits = logits.subspan(n_vocab);
   }
   return drawings_;
@@ -220,7 +256,7 @@ void Batch::Advance(const StepPlan::Part& part) {
 }
 
 // Those whose prompt is the same go on as copies, and draw from the same logits.
-void Batch::ForkFrom(const Sequence& leader, std::span<const float> logits) {
+void Batch::ForkFrom(const Sequence& leader, std::span<float> logits) {
   const int32_t from = leader.seat->slot();
   for (const int32_t slot : order_) {
     Sequence& sequence = At(slot);
@@ -229,14 +265,16 @@ void Batch::ForkFrom(const Sequence& leader, std::span<const float> logits) {
     kv::Cache::Copy copy;
     if (!is_follower || !cache_.Fork(leader.lease, leader.n_run, sequence.lease, copy)) continue;
     executor_.CopyRows(copy);
-    executor_.CopySlot(from, slot);
+    executor_.CopySlot(SlotId(from), SlotId(slot));
     sequence.StartAsCopyOf(leader);
+    sequence.is_sick = leader.is_sick;
     // The choices of one request share the prompt, and what was found of it.
     const bool is_choice = sequence.seat->request().prompt == leader.seat->request().prompt;
     NoteHit(sequence, is_choice ? leader.n_hit : leader.n_prompt);
     ++counts_.n_forked;
     metrics::Add(metrics::kForks);
-    drawings_.push_back({.sequence = sequence, .logits = logits});
+    drawings_.back().is_shared = true;
+    drawings_.push_back({.sequence = sequence, .logits = logits, .is_shared = true});
   }
 }
 

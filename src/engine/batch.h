@@ -23,6 +23,7 @@
 #include "engine/replay.h"
 #include "engine/sequence.h"
 #include "kv/cache.h"
+#include "kv/window_cache.h"
 #include "wire/request_desk.h"
 
 namespace sluice::engine {
@@ -34,6 +35,7 @@ class Batch {
     int32_t n_prompt_rows = 0;  // of one step
     ReplayRule rule;
     kv::Cache::Params cache;
+    int32_t n_windows = 0;  // sequences whose windows are kept; slots behind the n_slots
     std::array<std::byte, 32> secret{};  // of the keys of prefixes
   };
   Batch(const Params& params, wire::RequestDesk& desk, Executor& executor);
@@ -48,7 +50,8 @@ class Batch {
   // The logits that the next token of a sequence is drawn from; valid until the next Run.
   struct Drawing {
     Sequence& sequence;
-    std::span<const float> logits;
+    std::span<float> logits;
+    bool is_shared = false;  // another drawing looks at these logits, too
   };
   std::span<const Drawing> Run(const StepPlan& plan);
 
@@ -57,6 +60,7 @@ class Batch {
     int64_t n_hit = 0;       // tokens of prompts that were found
     int64_t n_asked = 0;     // tokens of prompts
     int64_t n_replayed = 0;  // rows that ran although their shared rows were there
+    int64_t n_windows = 0;   // sequences that went on with kept windows
     int64_t n_forked = 0;    // sequences that went on as a copy of another
     int64_t n_preempted = 0;
   };
@@ -73,10 +77,12 @@ class Batch {
   bool FindAwaited(Sequence& sequence);
   bool TryStart(Sequence& sequence, int64_t n_spoken_for, bool is_oldest);
   StepPlan PlanRunning();
+  void FindWindows(Sequence& sequence);
+  void KeepWindows(const Sequence& sequence, int32_t slot);
   void Preempt(int32_t slot);
   void NoteHit(Sequence& sequence, int32_t n_tokens);
   void Advance(const StepPlan::Part& part);
-  void ForkFrom(const Sequence& leader, std::span<const float> logits);
+  void ForkFrom(const Sequence& leader, std::span<float> logits);
 
   // Constant after construction.
   const Params params_;
@@ -85,6 +91,7 @@ class Batch {
   const std::string mode_;  // in the names of prefixes
 
   kv::Cache cache_;
+  kv::WindowCache windows_;
   std::vector<Sequence> sequences_;  // by slot
   std::vector<int32_t> order_;       // slots of those that have begun, in order of arrival
   std::vector<PlanItem> items_;      // scratch

@@ -23,6 +23,11 @@ constexpr Duration kLongestRetry = Duration::Seconds(60);
 constexpr uint64_t kRequestSeed = uint64_t{1} << 40;
 
 Status Sick() { return {ErrorCode::kInternal, "the model computed a value that is not finite"}; }
+Status NothingLeft() {
+  return Status::Invalid(
+      "no token is left to go on with: all are ruled out by `min_tokens`, the stop ids and the "
+      "tokens that are never sampled");
+}
 
 int32_t NumBlocks(const Engine::Params& params) {
   const auto n_of_one = static_cast<int32_t>(kv::Layout::BlocksFor(params.n_context));
@@ -33,7 +38,8 @@ ReplayRule RuleOf(const Engine::Params& params, const model::ModelInfo& info) {
   ReplayRule rule{.prefill = params.prefill,
                   .replay = params.replay,
                   .window = info.window,
-                  .n_replay = info.window};
+                  .n_replay = info.window,
+                  .n_slack = info.n_slack};
   if (params.replay == Replay::kExact) {
     rule.n_replay = params.prefill == Prefill::kCompact ? info.n_exact_replay
                                                         : info.n_layers * (info.window - 1);
@@ -71,9 +77,7 @@ Time Engine::Step(Time now) {
   Admit();
   const StepPlan plan = batch_->Plan(now);
   if (!plan.parts.empty()) {
-    for (const Batch::Drawing& drawing : batch_->Run(plan)) {
-      Commit(drawing.sequence, drawing.logits);
-    }
+    for (const Batch::Drawing& drawing : batch_->Run(plan)) Commit(drawing);
     batch_->ReleaseEnded();
   }
   if (params_.checks_invariants) {
@@ -108,6 +112,11 @@ Status Engine::Check(const wire::GenerateRequest& request) const {
     if (is_token(bias.token)) continue;
     return Status::InvalidField(
         "logit_bias", fmt::format("logit_bias: this model has no token {}", bias.token.value));
+  }
+  for (const TokenId id : request.stop_ids) {
+    if (is_token(id)) continue;
+    return Status::InvalidField(
+        "stop_token_ids", fmt::format("stop_token_ids: this model has no token {}", id.value));
   }
   return Status::Ok();
 }
@@ -149,6 +158,7 @@ void Engine::Open(model::LoadedModel loaded) {
   loader_.reset();
   Result<std::unique_ptr<Executor>> opened =
       Executor::Open({.n_slots = params_.max_running,
+                      .n_windows = params_.n_windows,
                       .n_blocks = NumBlocks(params_),
                       .n_context = params_.n_context,
                       .n_rows = params_.max_running + params_.n_prompt_rows,
@@ -157,11 +167,14 @@ void Engine::Open(model::LoadedModel loaded) {
                      std::move(loaded));
   if (!opened) return FailLoading(std::move(opened.error()));
   executor_ = std::move(*opened);
+  banned_ = params_.banned;
+  std::erase(banned_, executor_->info().eos);
   batch_.emplace(
       Batch::Params{.n_slots = params_.max_running,
                     .n_prompt_rows = params_.n_prompt_rows,
                     .rule = RuleOf(params_, executor_->info()),
                     .cache = {.n_blocks = NumBlocks(params_), .shares = params_.prefix_cache},
+                    .n_windows = params_.n_windows,
                     .secret = params_.cache_secret},
       desk_, *executor_);
   state_.store(State::kServing, std::memory_order_release);
@@ -186,20 +199,25 @@ void Engine::Admit() {
     seq.sample = {.temperature = sampling.temperature,
                   .top_p = sampling.top_p,
                   .top_k = sampling.top_k,
+                  .min_p = sampling.min_p,
                   .seed = seed};
+    if (sampling.repetition_penalty != 1) {
+      seq.history = HistoryOf(*request.prompt, executor_->info().n_vocab);
+    }
   }
 }
 
 // Ends, like the end token and stop ids, are neither sent nor counted; the last token of the limit
 // is both.
-void Engine::Commit(Sequence& seq, std::span<const float> logits) {
+void Engine::Commit(const Batch::Drawing& drawing) {
+  Sequence& seq = drawing.sequence;
+  const std::span<const float> logits = drawing.logits;
   Seat& seat = *seq.seat;
   const wire::GenerateRequest& request = seat.request();
-  if (!IsFinite(logits)) {
-    seq.is_sick = true;
-    return desk_.Fail(seat, Sick());
-  }
-  const TokenId token = Draw(seq, logits);
+  if (seq.is_sick) return desk_.Fail(seat, Sick());
+  const std::optional<TokenId> drawn = Draw(drawing);
+  if (!drawn) return desk_.Fail(seat, NothingLeft());
+  const TokenId token = *drawn;
   if (token == executor_->info().eos) return desk_.End(seat, {}, wire::FinishReason::kEnd);
   if (std::count(request.stop_ids.begin(), request.stop_ids.end(), token) > 0) {
     return desk_.End(seat, {}, wire::FinishReason::kStopId);
@@ -213,16 +231,27 @@ void Engine::Commit(Sequence& seq, std::span<const float> logits) {
     return desk_.End(seat, std::move(event), wire::FinishReason::kLength);
   }
   seq.tokens.push_back(token);
-  if (HasPenalties(request.sampling)) Count(token, seq.generated);
+  if (HasPenalties(request.sampling)) Count(token, seq.history);
   desk_.Send(seat, std::move(event));
 }
 
-TokenId Engine::Draw(Sequence& seq, std::span<const float> logits) {
-  const wire::SamplingParams& sampling = seq.seat->request().sampling;
-  if (Adjusts(sampling)) {
-    adjusted_.assign(logits.begin(), logits.end());
-    Adjust(sampling, seq.generated, adjusted_);
-    logits = adjusted_;
+// Changes the row, unless somebody else looks at it later.
+std::optional<TokenId> Engine::Draw(const Batch::Drawing& drawing) {
+  const Sequence& seq = drawing.sequence;
+  const wire::GenerateRequest& request = seq.seat->request();
+  const Adjustment adjustment{.sampling = request.sampling,
+                              .banned = banned_,
+                              .stop_ids = {request.stop_ids.data(), request.stop_ids.size()},
+                              .eos = executor_->info().eos,
+                              .n_generated = seq.seat->n_sent(),
+                              .history = seq.history};
+  std::span<float> logits = drawing.logits;
+  if (Adjusts(adjustment)) {
+    if (request.sampling.logprobs || drawing.is_shared) {
+      adjusted_.assign(logits.begin(), logits.end());
+      logits = adjusted_;
+    }
+    Adjust(adjustment, logits);
   }
   return sampler_.Sample(logits, seq.sample, seq.n_run);
 }

@@ -50,11 +50,14 @@ class Engine final : public wire::TokenService {
     int32_t n_prompt_rows = 0;  // of one step, besides one for each sequence that decodes
     int32_t n_blocks = 0;       // of KV memory; 0: enough for max_running of full length
     bool prefix_cache = true;
+    int32_t n_windows = 0;  // sequences whose windows are kept, so that nothing runs again behind a
+                            // hit at their end
     Prefill prefill = Prefill::kCompact;
     Replay replay = Replay::kBounded;
     int32_t n_threads = 1;
     Arithmetic arithmetic = Arithmetic::kFloat32;
-    uint64_t seed = 0;  // of the seeds of requests that bring none; nobody should know it
+    std::vector<TokenId> banned;  // of the model's tokens, never drawn; its end token always may be
+    uint64_t seed = 0;            // of the seeds of requests that bring none; nobody should know it
     std::array<std::byte, 32> cache_secret{};  // of the names of prefixes; nobody should know it
     bool checks_invariants = false;            // after every step: for tests
     Bell bell;  // rung by any thread when Step has something new to see
@@ -97,8 +100,8 @@ class Engine final : public wire::TokenService {
   Status Check(const wire::GenerateRequest& request) const;
 
   void Admit();
-  void Commit(Sequence& seq, std::span<const float> logits);
-  TokenId Draw(Sequence& seq, std::span<const float> logits);
+  void Commit(const Batch::Drawing& drawing);
+  std::optional<TokenId> Draw(const Batch::Drawing& drawing);
 
   // Constant after construction.
   const Params params_;
@@ -119,6 +122,7 @@ class Engine final : public wire::TokenService {
   Status failure_;
   std::unique_ptr<Executor> executor_;
   std::optional<Batch> batch_;  // from kServing on
+  std::vector<TokenId> banned_;
   Sampler sampler_;
   std::vector<float> adjusted_;  // scratch of Draw
 };

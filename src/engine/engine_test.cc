@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <cmath>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/engine_test_impl.h"
 
@@ -250,6 +254,184 @@ TEST_F(EngineTest, TopKOfOneIsTheLikeliestTokenAtAnyTemperature) {
   Listener& client = Submit(std::move(request));
   RunAt(At(0));
   EXPECT_EQ(TokensOf(client), Counting(11, 8));
+}
+
+TEST_F(EngineTest, C44AStopIdThatIsNoTokenIsRefusedByName) {
+  Start();
+  for (int32_t id : {-1, CountingModel::kVocab, CountingModel::kVocab + 1, INT32_MAX}) {
+    wire::GenerateRequest request = Ask(1, TokenId(1), 5);
+    request.stop_ids = {TokenId(id)};
+    request.sampling.n_min = 2;
+    EXPECT_EQ(Refusal(std::move(request)).param(), "stop_token_ids");
+  }
+  EXPECT_TRUE(engine->idle());
+}
+
+TEST_F(EngineTest, EndsWaitForTheMinimumLength) {
+  Start();
+  wire::GenerateRequest request = Ask(1, TokenId(94), 8);
+  request.stop_ids = {TokenId(96)};
+  request.sampling.n_min = 6;
+  request.sampling.logprobs = true;
+  Listener& client = Submit(std::move(request));
+  RunAt(At(0));
+  // 96 may not follow 95, so the lowest of what is left does; then it goes on from there.
+  EXPECT_EQ(TokensOf(client), (std::vector<int32_t>{95, 0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_LT(client.events[1].logprobs[0].logprob, -40) << "what is told is what the model says";
+  wire::GenerateRequest second = Ask(2, TokenId(94), 50);
+  second.stop_ids = {TokenId(96)};
+  second.sampling.n_min = 1;
+  Listener& second_client = Submit(std::move(second));
+  RunAt(At(0));
+  EXPECT_EQ(TokensOf(second_client), Counting(95, 1));
+  EXPECT_EQ(second_client.end().finish, FinishReason::kStopId);
+}
+
+TEST_F(EngineTest, BannedTokensAreNeverDrawnAndTheEndTokenStaysOne) {
+  Engine::Params params = Defaults();
+  params.banned = {TokenId(12), TokenId(13), CountingModel::kEnd};
+  Start(params, /*lead=*/2);
+  std::vector<Listener*> clients;
+  for (uint64_t id = 1; id <= 4; ++id) {
+    wire::GenerateRequest request = Ask(id, TokenId(11), 50);
+    request.sampling.temperature = 2;
+    request.sampling.seed = id;
+    request.sampling.logprobs = id % 2 == 0;
+    request.sampling.n_top_logprobs = 1;
+    request.sampling.logit_bias = {{.token = TokenId(12), .bias = 100},
+                                   {.token = TokenId(10), .bias = 3}};
+    clients.push_back(&Submit(std::move(request)));
+  }
+  RunAt(At(0));
+  for (const Listener* client : clients) {
+    for (const int32_t token : TokensOf(*client)) EXPECT_TRUE(token != 12 && token != 13);
+  }
+  EXPECT_EQ(clients[1]->events[0].logprobs[0].alternatives[0].token, TokenId(12))
+      << "what is told is what the model says";
+  Listener& ending = Submit(Ask(9, TokenId(CountingModel::kEnd.value - 2), 50));
+  RunAt(At(0));
+  EXPECT_EQ(ending.end().finish, FinishReason::kEnd);
+}
+
+TEST_F(EngineTest, ARequestThatHasNoTokenLeftEndsAlone) {
+  Start();
+  wire::GenerateRequest request = Ask(1, TokenId(10), 50);
+  for (int32_t id = 0; id < CountingModel::kVocab; ++id) request.stop_ids.push_back(TokenId(id));
+  request.sampling.n_min = 1;
+  Listener& stuck = Submit(std::move(request));
+  Listener& well = Submit(Ask(2, TokenId(10), 9));
+  RunAt(At(0));
+  EXPECT_EQ(stuck.end().status.code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(stuck.end().status.message().find("min_tokens"), std::string_view::npos);
+  EXPECT_EQ(TokensOf(well), Counting(11, 9));
+}
+
+TEST_F(EngineTest, ARepetitionPenaltyCountsThePromptToo) {
+  Start(Defaults(), /*lead=*/2);
+  wire::GenerateRequest request = Ask(1, {TokenId(12), TokenId(11)}, 3);
+  request.sampling.repetition_penalty = 1.5;
+  request.sampling.logit_bias = {{.token = TokenId(40), .bias = 1.5}};
+  Listener& client = Submit(std::move(request));
+  RunAt(At(0));
+  // 2 / 1.5 is below 1.5; behind 40 its own bias is a repetition and 41 leads.
+  EXPECT_EQ(TokensOf(client), (std::vector<int32_t>{40, 41, 42}));
+}
+
+TEST_F(EngineTest, MinPCutsWhatIsFarFromTheLikeliest) {
+  Start(Defaults(), /*lead=*/2);
+  wire::GenerateRequest request = Ask(1, TokenId(10), 20);
+  request.sampling.temperature = 1;
+  request.sampling.min_p = 0.2;  // the others have e^-2 of its probability
+  Listener& client = Submit(std::move(request));
+  RunAt(At(0));
+  EXPECT_EQ(TokensOf(client), Counting(11, 20));
+}
+
+// vllm#5639: "the order of requests in a batch changes what they sample".
+TEST_F(EngineTest, C38TheOrderInABatchDoesNotMatter) {
+  const auto penalised = [] {
+    wire::GenerateRequest request = Ask(1, {TokenId(11), TokenId(30)}, 12);
+    request.sampling.temperature = 1;
+    request.sampling.seed = 5;
+    request.sampling.repetition_penalty = 1.8;
+    return request;
+  };
+  const auto seeded = [] {
+    wire::GenerateRequest request = Ask(2, {TokenId(11), TokenId(10)}, 12);
+    request.sampling.temperature = 1;
+    request.sampling.seed = 6;
+    request.sampling.top_k = 1;
+    return request;
+  };
+  const auto answers = [this](std::vector<wire::GenerateRequest> requests) {
+    Start(Defaults(), /*lead=*/3);
+    std::map<uint64_t, std::vector<int32_t>> tokens;
+    std::vector<std::pair<uint64_t, Listener*>> clients;
+    for (wire::GenerateRequest& request : requests) {
+      const uint64_t id = request.id.value;
+      clients.emplace_back(id, &Submit(std::move(request)));
+    }
+    RunAt(At(0));
+    for (const auto& [id, client] : clients) tokens[id] = TokensOf(*client);
+    return tokens;
+  };
+  auto alone = answers({penalised()});
+  alone.merge(answers({seeded()}));
+  EXPECT_EQ(alone[2], Counting(11, 12));
+  EXPECT_EQ(answers({penalised(), seeded()}), alone);
+  EXPECT_EQ(answers({seeded(), penalised()}), alone);
+}
+
+// TensorRT-LLM#17599: "shared engine seed".
+TEST_F(EngineTest, C39ASeedGivesTheSameTokensWhateverElseRuns) {
+  const auto answer = [this](uint64_t engine_seed, int32_t n_others) {
+    Engine::Params params = Defaults();
+    params.seed = engine_seed;
+    Start(params, /*lead=*/1);
+    for (int32_t i = 0; i < n_others; ++i) {
+      wire::GenerateRequest other = Ask(100 + static_cast<uint64_t>(i), TokenId(20 + i), 7 + i);
+      other.sampling.temperature = 1;
+      if (i == 0) other.sampling.seed = 1;
+      Submit(std::move(other));
+      engine->Step(At(0));
+    }
+    wire::GenerateRequest request = Ask(engine_seed, TokenId(10), 20);
+    request.sampling.temperature = 1;
+    request.sampling.seed = 77;
+    Listener& client = Submit(std::move(request));
+    RunAt(At(0));
+    return TokensOf(client);
+  };
+  const std::vector<int32_t> first = answer(1, 0);
+  EXPECT_EQ(answer(2, 1), first);
+  EXPECT_EQ(answer(3, 3), first);
+}
+
+// sglang#5984: "-inf becomes 500".
+TEST_F(EngineTest, C42LogprobsAreThoseBeforeTheCutAndFinite) {
+  Engine::Params params = Defaults();
+  params.banned = {TokenId(0), TokenId(2)};
+  Start(params, /*lead=*/4);
+  wire::GenerateRequest request = Ask(1, TokenId(10), 20);
+  request.sampling.temperature = 1;
+  request.sampling.top_p = 0.3;
+  request.sampling.logprobs = true;
+  request.sampling.n_top_logprobs = 5;
+  request.sampling.n_min = 20;
+  Listener& client = Submit(std::move(request));
+  RunAt(At(0));
+  ASSERT_EQ(TokensOf(client), Counting(11, 20));
+  const double log_sum = std::log(std::exp(4.0) + CountingModel::kVocab - 1);
+  for (const wire::TokenEvent& event : client.events) {
+    const std::vector<wire::TokenLogprob::Alternative>& told = event.logprobs[0].alternatives;
+    ASSERT_EQ(told.size(), 5u);
+    EXPECT_EQ(told[0].token, event.tokens[0]);
+    EXPECT_FLOAT_EQ(told[0].logprob, static_cast<float>(4 - log_sum));
+    for (int32_t i = 1; i < 5; ++i) {
+      EXPECT_EQ(told[static_cast<size_t>(i)].token, TokenId(i - 1));
+      EXPECT_FLOAT_EQ(told[static_cast<size_t>(i)].logprob, static_cast<float>(-log_sum));
+    }
+  }
 }
 
 TEST_F(EngineTest, ShutdownEndsWhatWaitsAndWhatRunsAndClosesTheDoor) {

@@ -35,7 +35,8 @@ Executor::Executor(const Params& params, model::LoadedModel loaded)
               .n_seqs = params.n_slots,
               .n_logits = params.n_slots,
               .n_context = params.n_context},
-      memory_(info().layout, {.n_blocks = params.n_blocks, .n_slots = params.n_slots}),
+      memory_(info().layout,
+              {.n_blocks = params.n_blocks, .n_slots = params.n_slots + params.n_windows}),
       scratch_(loaded_.model->WorkspaceBytes(limits_)) {}
 
 std::span<float> Executor::Run(std::span<const Part> parts) {

@@ -23,7 +23,8 @@ namespace sluice::engine {
 class Executor {
  public:
   struct Params {
-    int32_t n_slots = 1;
+    int32_t n_slots = 1;    // of sequences that run
+    int32_t n_windows = 0;  // slots behind those, for windows that are kept
     int32_t n_blocks = 1;
     int32_t n_context = 0;  // tokens of one sequence
     int32_t n_rows = 0;     // of one step
@@ -52,7 +53,7 @@ class Executor {
   std::span<float> Run(std::span<const Part> parts);
 
   void CopyRows(const kv::Cache::Copy& copy);
-  void CopySlot(int32_t from, int32_t to) { memory_.CopySlot(SlotId(from), SlotId(to)); }
+  void CopySlot(SlotId from, SlotId to) { memory_.CopySlot(from, to); }
 
  private:
   Executor(const Params& params, model::LoadedModel loaded);

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
@@ -65,6 +66,9 @@ std::vector<TestRequest> SomeRequests(int n, std::mt19937& random) {
     request.sampling.temperature = below(3) / 2.0;
     if (below(2) == 0) request.sampling.top_p = 0.8;
     if (below(4) == 0) request.sampling.frequency_penalty = 1.5;
+    if (below(4) == 0) request.sampling.repetition_penalty = 1.3;
+    if (below(4) == 0) request.sampling.min_p = 0.1;
+    if (below(4) == 0) request.sampling.n_min = below(8);
     request.sampling.seed = random();
     if (below(3) == 0) request.stop_ids = {TokenId(below(500)), TokenId(below(500))};
     TestRequest& added = requests.emplace_back();
@@ -84,19 +88,26 @@ std::vector<int32_t> Alone(const wire::GenerateRequest& request, Prefill prefill
       prefill == Prefill::kCompact ? std::max(0, n_prompt - v41::Tiny().info().window) : 0;
   const SampleParams sample{.temperature = request.sampling.temperature,
                             .top_p = request.sampling.top_p,
+                            .min_p = request.sampling.min_p,
                             .seed = *request.sampling.seed};
   Sampler sampler;
-  std::vector<TokenCount> generated;
+  TokenHistory history = HistoryOf(*request.prompt, v41::Tiny().info().n_vocab);
   std::vector<int32_t> tokens;
   std::vector<TokenId> next = *request.prompt;
   while (std::ssize(tokens) < request.n_max) {
     std::vector<float> logits =
         run.Run({{.seq = 0, .tokens = next, .decoder_begin = decoder_begin, .n_logits = 1}}).logits;
-    Adjust(request.sampling, generated, logits);
-    const TokenId token = sampler.Sample(logits, sample, run->length(0));
+    Adjust({.sampling = request.sampling,
+            .banned = {},
+            .stop_ids = {request.stop_ids.data(), request.stop_ids.size()},
+            .eos = v41::Tiny().info().eos,
+            .n_generated = static_cast<int32_t>(tokens.size()),
+            .history = history},
+           logits);
+    const TokenId token = *sampler.Sample(logits, sample, run->length(0));
     const bool is_stop = std::ranges::count(request.stop_ids, token) > 0;
     if (is_stop || token == v41::Tiny().info().eos) break;
-    Count(token, generated);
+    Count(token, history);
     tokens.push_back(token.value);
     next = {token};
   }
@@ -147,6 +158,7 @@ Batch::Counts RunTogether(const Setting& setting, const std::vector<TestRequest>
                                      ? std::max(n_of_one, setting.max_running * n_of_one / 10)
                                      : 0,
                      .prefix_cache = setting.prefix_cache,
+                     .n_windows = setting.n_prompt_rows == 64 ? 9 : 0,
                      .prefill = setting.prefill,
                      .replay = Replay::kExact,
                      .n_threads = setting.n_threads,
@@ -195,6 +207,7 @@ void CheckAll(int n_requests, std::span<const Setting> settings) {
   std::vector<TestRequest> requests = SomeRequests(n_requests, random);
   int64_t n_forked = 0;
   int64_t n_preempted = 0;
+  int64_t n_windows = 0;
   for (const Prefill prefill : {Prefill::kCompact, Prefill::kFull}) {
     const auto is_of = [&](const Setting& s) { return s.prefill == prefill; };
     if (std::ranges::none_of(settings, is_of)) continue;
@@ -207,11 +220,45 @@ void CheckAll(int n_requests, std::span<const Setting> settings) {
       EXPECT_EQ(counts.n_hit > 0, setting.prefix_cache);
       n_forked += counts.n_forked;
       n_preempted += counts.n_preempted;
+      n_windows += counts.n_windows;
     }
   }
   if (n_requests < 200) return;  // few may miss some
   EXPECT_GT(n_forked, 0);
   EXPECT_GT(n_preempted, 0);
+  EXPECT_GT(n_windows, 0);
+}
+
+// vllm#40896: the first of three equal requests differed from the others.
+TEST(RandomRequests, C41EqualRequestsAreEqualWhateverTheCacheHolds) {
+  for (const int32_t n_windows : {0, 4}) {
+    EngineInVirtualTime run;
+    run.engine = std::make_unique<Engine>(Engine::Params{.max_running = 2,
+                                                         .max_waiting = 4,
+                                                         .n_context = kContextTokens,
+                                                         .n_prompt_rows = 64,
+                                                         .n_windows = n_windows,
+                                                         .replay = Replay::kExact},
+                                          LoadTiny());
+    std::vector<std::vector<float>> told;
+    for (uint64_t id = 1; id <= 3; ++id) {
+      wire::GenerateRequest request = Ask(id, v41::SomeTokens(190, 5), 6);
+      request.sampling.logprobs = true;
+      Listener& client = run.Submit(std::move(request));
+      run.RunAt(At(static_cast<int64_t>(id)));
+      std::vector<float>& of_client = told.emplace_back();
+      for (const wire::TokenEvent& event : client.events) {
+        for (const wire::TokenLogprob& logprob : event.logprobs) {
+          of_client.push_back(logprob.logprob);
+        }
+      }
+      EXPECT_EQ(client.end().usage.n_cached, id == 1 ? 0 : 188);
+    }
+    EXPECT_EQ(told[0].size(), 6u);
+    EXPECT_EQ(told[1], told[0]);
+    EXPECT_EQ(told[2], told[0]);
+    EXPECT_EQ(run.engine->batch()->counts().n_windows, n_windows > 0 ? 2 : 0);
+  }
 }
 
 TEST(RandomRequests, TokensAreThoseOfTheRequestAlone) {
@@ -222,6 +269,50 @@ TEST(RandomRequests, TokensAreThoseOfTheRequestAlone) {
 // ctest -L slow
 TEST(RandomRequests, DISABLED_TokensAreThoseOfTheRequestAloneInAllSettings) {
   CheckAll(200, kSettings);
+}
+
+// vllm#51187: "3 distinct outputs" of 5 runs with 44 sequences at once; 8 were fine.
+TEST(RandomRequests, C40ManyAtOnceAreBitEqualEachTime) {
+  constexpr int32_t kSequences = 48;
+  constexpr int kRuns = 5;
+  std::vector<wire::GenerateRequest> requests;
+  for (uint32_t id = 1; id <= kSequences; ++id) {
+    wire::GenerateRequest request =
+        Ask(id, v41::SomeTokens(static_cast<int32_t>(1 + id % 7), id), 3);
+    request.sampling.temperature = id % 2;
+    request.sampling.seed = id;
+    request.sampling.logprobs = true;
+    request.sampling.n_top_logprobs = 3;
+    requests.push_back(std::move(request));
+  }
+  using Told = std::vector<std::pair<int32_t, float>>;  // tokens with their log probabilities
+  const auto answers = [&requests](int n_threads) {
+    EngineInVirtualTime run;
+    run.engine = std::make_unique<Engine>(Engine::Params{.max_running = kSequences,
+                                                         .max_waiting = 0,
+                                                         .n_context = kContextTokens,
+                                                         .n_prompt_rows = 16,
+                                                         .n_threads = n_threads},
+                                          LoadTiny());
+    std::vector<Listener*> clients;
+    for (const wire::GenerateRequest& request : requests) clients.push_back(&run.Submit(request));
+    run.RunAt(At(0));
+    std::vector<Told> told;
+    for (const Listener* client : clients) {
+      Told& of_client = told.emplace_back();
+      for (const wire::TokenEvent& event : client->events) {
+        for (size_t i = 0; i < event.logprobs.size(); ++i) {
+          of_client.emplace_back(event.tokens[i].value, event.logprobs[i].logprob);
+          for (const auto& [token, logprob] : event.logprobs[i].alternatives)
+            of_client.emplace_back(token.value, logprob);
+        }
+      }
+    }
+    return told;
+  };
+  const std::vector<Told> first = answers(1);
+  for (const Told& told : first) EXPECT_FALSE(told.empty());
+  for (int run = 1; run < kRuns; ++run) EXPECT_EQ(answers(1 + run % 2), first) << "run " << run;
 }
 
 }  // namespace

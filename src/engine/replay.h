@@ -27,11 +27,20 @@ struct ReplayRule {
   Replay replay = Replay::kBounded;
   int32_t window = 0;    // rows that a row sees in full
   int32_t n_replay = 0;  // rows before a hit
+  int32_t n_slack = 0;   // rows that rings hold beyond a window
 };
 
 // Rows before this one stop in the middle of the layers. Of the prompt as it was sent, also when
 // more tokens are known by now.
 int32_t DecoderBegin(const ReplayRule& rule, int32_t n_prompt);
+
+// Whether the windows of a sequence of other_n_prompt tokens of prompt, of which other_n_run had
+// run, serve for one of n_prompt that goes on at row `begin`.
+bool WindowsServe(const ReplayRule& rule,
+                  int32_t n_prompt,
+                  int32_t begin,
+                  int32_t other_n_prompt,
+                  int32_t other_n_run);
 
 // The first row that runs behind a hit of n_hit tokens; 0 without one. Even.
 int32_t ReplayBegin(const ReplayRule& rule, int32_t n_prompt, int32_t n_hit);

@@ -27,6 +27,14 @@ void Sequence::Start(const ReplayRule& rule, int32_t n_tokens) {
   n_hit = n_tokens;
   n_run = window_begin = ReplayBegin(rule, n_prompt, n_tokens);
   decoder_begin = DecoderBegin(rule, n_prompt);
+  n_least = n_tokens;
+}
+
+void Sequence::UseWindows(const kv::WindowEntry& entry, int32_t n_tokens) {
+  n_run = n_tokens;
+  window_begin = entry.window_begin;
+  n_least = entry.n_least;
+  if (n_tokens > decoder_begin) decoder_begin = entry.decoder_begin;
 }
 
 void Sequence::StartAsCopyOf(const Sequence& other) {
@@ -36,12 +44,13 @@ void Sequence::StartAsCopyOf(const Sequence& other) {
   n_hit = n_run = other.n_run;
   window_begin = other.window_begin;
   decoder_begin = other.decoder_begin;
+  n_least = other.n_least;
 }
 
 void Sequence::Stop() {
   SLUICE_CHECK(state == SequenceState::kRunning && lease.blocks.empty());
   state = SequenceState::kWaiting;
-  n_hit = n_run = window_begin = 0;
+  n_hit = n_run = window_begin = n_least = 0;
 }
 
 }  // namespace sluice::engine

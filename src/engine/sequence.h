@@ -14,6 +14,7 @@
 #include "engine/sampling/logits.h"
 #include "engine/sampling/sampler.h"
 #include "kv/cache.h"
+#include "kv/window_cache.h"
 #include "wire/request_desk.h"
 
 namespace sluice::engine {
@@ -49,10 +50,12 @@ struct Sequence {
   int32_t n_run = 0;  // rows that need not run any more; below n_hit while windows are rebuilt
   int32_t window_begin = 0;
   int32_t decoder_begin = 0;
+  int32_t n_least = 0;  // tokens from which on its windows are those of a sequence without a hit
 
   SampleParams sample;
-  std::vector<TokenCount> generated;  // with penalties only
+  TokenHistory history;  // with penalties only
 
+  SlotId slot() const { return SlotId(seat->slot()); }
   int32_t n_known() const { return static_cast<int32_t>(tokens.size()); }
   bool in_prompt() const { return n_run < n_prompt; }
   // One row, the token drawn last, stands between this sequence and its next token.
@@ -66,6 +69,8 @@ struct Sequence {
   // kWaiting -> kRunning, behind the prompt, which is the other's, as are the copied blocks and
   // windows.
   void StartAsCopyOf(const Sequence& other);
+  // Just started: it has the windows of `entry` for its first n_tokens, and runs nothing again.
+  void UseWindows(const kv::WindowEntry& entry, int32_t n_tokens);
   // kRunning -> kWaiting; the lease was given back.
   void Stop();
 };

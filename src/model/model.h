@@ -107,6 +107,7 @@ struct ModelInfo {
   int32_t n_context = 0;
   int32_t hidden_size = 0;
   int32_t window = 0;               // positions that a row sees in full
+  int32_t n_slack = 0;              // rows beyond it that a slot still holds
   int32_t first_decoder_layer = 0;  // kKvOnly rows end inside it
   int32_t n_layers = 0;
   int32_t n_history = 0;     // tokens before a row that its result may look at

@@ -25,7 +25,10 @@ struct SamplingParams {
   double top_p = 1.0;
   double frequency_penalty = 0.0;
   double presence_penalty = 0.0;
-  int32_t top_k = 0;  // 0: all
+  double repetition_penalty = 1.0;  // (0, 2]: of what is in the prompt or the output
+  double min_p = 0.0;               // [0, 1]: of the largest probability
+  int32_t top_k = 0;                // 0: all
+  int32_t n_min = 0;                // tokens before the end token or a stop id may come
   std::optional<uint64_t> seed;
   bool logprobs = false;
   int32_t n_top_logprobs = 0;  // [0, 20], alternatives per token

@@ -87,6 +87,10 @@ _FIELDS = {
     "user": ["u"],
     "frequency_penalty": [-2, 2],
     "presence_penalty": [0],
+    "repetition_penalty": [0.5, 2],
+    "min_p": [0, 1],
+    "min_tokens": [0, 1],
+    "stop_token_ids": [[], [0, 97]],
     "parallel_tool_calls": [False],
     "chat_template_kwargs": [{"thinking": False}],
 }

@@ -118,6 +118,7 @@ _INTEGERS = {
     "n": (1, 16),
     "max_tokens": (1, 393_216),
     "max_completion_tokens": (1, 393_216),
+    "min_tokens": (0, 393_216),
     "top_logprobs": (0, 20),
     "seed": (0, 2**63 - 1),
 }
@@ -126,6 +127,8 @@ _REALS = {
     "top_p": lambda x: 0 < x <= 1,
     "frequency_penalty": lambda x: -2 <= x <= 2,
     "presence_penalty": lambda x: -2 <= x <= 2,
+    "repetition_penalty": lambda x: 0 < x <= 2,
+    "min_p": lambda x: 0 <= x <= 1,
 }
 
 

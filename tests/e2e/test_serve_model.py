@@ -7,14 +7,17 @@ import threading
 
 import pytest
 
-from harness.byte_tokenizer import PLAIN_FRAME, plain_prompt, spoken
+from harness.byte_tokenizer import PLAIN_FRAME, control, plain_prompt, spoken
 from harness.raw_http import chat_request, once, request_bytes
 from harness.server import REPOSITORY, Server, run_cli, wait_until
 
 TINY = REPOSITORY / "tests/golden/tiny-a"
+N_TOKENS = json.loads((TINY / "config.json").read_text())["text_config"]["vocab_size"]
 OFF = {"thinking": {"type": "disabled"}}
 # Fewer at once than ask, prompts in pieces; one thread, because many tests share the machine.
-OPTIONS = ["--max-running", "3", "--prefill-chunk", "5", "--threads", "1"]
+OPTIONS = ["--max-running", "3", "--prefill-chunk", "5", "--threads", "1", "--strict-determinism"]
+# Every token may be sampled and every layer sees the whole prompt, as by `sluice generate`.
+SHOW = ["--stray-specials", "show", "--prefill", "full"]
 
 
 def ready(server):
@@ -24,6 +27,13 @@ def ready(server):
 @pytest.fixture(scope="module")
 def server():
     with Server(model=TINY, options=OPTIONS) as running:
+        wait_until(lambda: ready(running), 30, "the model")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def showing_server():
+    with Server(model=TINY, options=OPTIONS + SHOW) as running:
         wait_until(lambda: ready(running), 30, "the model")
         yield running
 
@@ -44,7 +54,7 @@ def generated(tmp_path, prompt, n):
     done = run_cli("generate", str(TINY), *options)
     assert done.returncode == 0, done.stderr
     ids = json.loads(done.stdout)
-    return spoken(ids).lstrip("\n"), len(ids)  # line feeds at the begin are dropped
+    return spoken(ids, N_TOKENS).lstrip("\n"), len(ids)  # line feeds at the begin are dropped
 
 
 def answer(server, prompt, n, **more):
@@ -54,13 +64,13 @@ def answer(server, prompt, n, **more):
     return json.loads(response.body)
 
 
-def test_answers_are_those_of_the_model_whoever_else_asks(server, tmp_path):
+def test_answers_are_those_of_the_model_whoever_else_asks(showing_server, tmp_path):
     prompts = ["Hello", "a", "A prompt that is longer than one piece of it. " * 2, "7"]
     wanted = [generated(tmp_path, prompt, 12) for prompt in prompts]
     got = [None] * len(prompts)
 
     def ask(i):
-        got[i] = answer(server, prompts[i], 12)
+        got[i] = answer(showing_server, prompts[i], 12)
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(prompts))]
     for thread in threads:
@@ -72,6 +82,20 @@ def test_answers_are_those_of_the_model_whoever_else_asks(server, tmp_path):
         assert body["usage"]["completion_tokens"] == n_tokens
         assert body["usage"]["prompt_tokens"] == PLAIN_FRAME + len(prompt)
         assert body["choices"][0]["finish_reason"] == "length"
+
+
+def test_stray_control_tokens_are_not_sampled_unless_they_are_shown(server, showing_server):
+    stray = "<｜User｜>"
+    bias = {str(control(stray)): 100, str(ord("b")): 60}
+    for running, text in ((server, "bbb"), (showing_server, 3 * stray)):
+        assert answer(running, "x", 3, logit_bias=bias)["choices"][0]["message"]["content"] == text
+
+
+def test_no_token_left_ends_that_request_alone(server):
+    stops = {"stop_token_ids": list(range(N_TOKENS)), "min_tokens": 1}
+    response = once(server.port, chat_request("x", max_tokens=3, **OFF, **stops))
+    assert response.status == 400 and b"min_tokens" in response.body
+    assert answer(server, "x", 1)["usage"]["completion_tokens"] == 1
 
 
 def test_choices_of_one_seed_differ_and_come_again(server):
@@ -93,6 +117,19 @@ def test_the_context_is_that_of_the_model(server):
     assert f"{n_context} tokens" in server.stdout()
     response = once(server.port, chat_request("x" * (n_context + 1)))
     assert response.status == 400 and b"context" in response.body
+
+
+def test_usage_tells_what_was_cached(server):
+    prompt = "A conversation that goes on, and says so at some length. " * 4
+
+    def usage():
+        return answer(server, prompt, 4)["usage"]
+
+    first, second = usage(), usage()
+    n_prompt = first["prompt_tokens"]
+    assert first["prompt_tokens_details"]["cached_tokens"] < PLAIN_FRAME + 2
+    assert second["prompt_tokens_details"]["cached_tokens"] in (n_prompt - 1, n_prompt - 2)
+    assert second["completion_tokens"] == first["completion_tokens"]
 
 
 def test_an_empty_message_is_a_prompt(server):
@@ -126,7 +163,8 @@ def test_a_folder_that_is_no_model_ends_before_the_port_opens(folder, tmp_path):
 
     # Another context needs no other weights.
     write(max_position_embeddings=1_048_576)
-    refused("--max-running", "--context", "GB available", options=["--max-running", "65536"])
+    refused("--max-running", "--context", "GB available", options=["--kv-memory", "9000GiB"])
+    refused("kv-memory", "at least", "bytes", options=["--kv-memory", "1KiB"])
     write(vocab_size=config["text_config"]["vocab_size"] * 2)
     refused("embed.weight")
     (folder / "config.json").unlink()

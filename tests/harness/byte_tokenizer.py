@@ -52,10 +52,8 @@ def plain_prompt(words):
     return [begin, user, *words.encode(), assistant, end]
 
 
-def spoken(ids):
-    """What a client reads of these tokens: bytes, and the marks of places in images; other control tokens are no text."""
-    shown = {}
-    for name in ("polygon", "point", "box", "ref"):
-        for spelling in (f"<｜{name}｜>", f"<｜/{name}｜>"):
-            shown[control(spelling)] = spelling.encode()
-    return b"".join(bytes([i]) if i < 256 else shown.get(i, b"") for i in ids).decode(errors="replace")
+def spoken(ids, n_tokens):
+    """What a client reads of these tokens of a model with so many, where stray control tokens are shown."""
+    shown = {t["id"]: t["content"].encode() for t in json.loads(text(n_tokens))["added_tokens"]}
+    shown[control("</think>")] = b""
+    return b"".join(bytes([i]) if i < 256 else shown[i] for i in ids).decode(errors="replace")

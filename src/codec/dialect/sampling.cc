@@ -8,12 +8,49 @@
 #include "base/limits.h"
 #include "codec/dialect/field.h"
 #include "codec/dialect/request_check.h"
+#include "codec/dialect/token_ids.h"
+#include "codec/format/deepseek_v41/format.h"
 
 namespace sluice::codec {
 namespace {
 
 // The hosted service's floor of top_p while thinking (spec recipe.md §6).
 constexpr double kThinkingTopPMin = 0.95;
+
+Status ReadOwnNumber(std::string_view name,
+                     const JsonValue& value,
+                     std::pair<double, double> range,
+                     std::string_view allowed,
+                     double& into) {
+  if (!value.exists()) return Status::Ok();
+  if (!value.is_number() || !InRange(value.AsDouble(), range.first, range.second))
+    return Named(WrongValue(name, allowed, value), name);
+  into = value.AsDouble() + 0.0;  // -0 is 0
+  return Status::Ok();
+}
+
+Status ReadMinTokens(const JsonValue& value, int32_t n_max, int32_t& n_min) {
+  constexpr std::string_view kName = "min_tokens";
+  if (!value.exists()) return Status::Ok();
+  if (!value.is(JsonKind::kInt) || value.AsInt64() < 0 || value.AsInt64() > n_max) {
+    const std::string allowed = fmt::format("an integer from 0 to the output limit, {}", n_max);
+    return Named(WrongValue(kName, allowed, value), kName);
+  }
+  n_min = static_cast<int32_t>(value.AsInt64());
+  return Status::Ok();
+}
+
+Status ReadStopIds(const JsonValue& value, int32_t n_vocabulary, std::vector<TokenId>& ids) {
+  constexpr std::string_view kName = "stop_token_ids";
+  if (!value.exists()) return Status::Ok();
+  if (!value.is_array()) return Named(WrongValue(kName, "a list of token ids", value), kName);
+  if (value.size() > limits::kMaxStopIds) {
+    return Status::InvalidField(std::string(kName),
+                                fmt::format("`{}` has {} entries, at most {} are allowed", kName,
+                                            value.size(), limits::kMaxStopIds));
+  }
+  return Named(ReadTokenIds(kName, value, n_vocabulary, ids), kName);
+}
 
 }  // namespace
 
@@ -81,6 +118,19 @@ Status ReadLogitBias(const JsonValue& value,
   return Status::Ok();
 }
 
+Status ReadSamplerFields(const RawSamplerFields& raw,
+                         const PrepareContext& context,
+                         DecodedRequest& request) {
+  if (!context.profile.extensions) return Status::Ok();
+  wire::SamplingParams& sampling = request.sampling;
+  SLUICE_TRY(ReadOwnNumber("min_p", raw.min_p, {0, 1}, "a number from 0 to 1", sampling.min_p));
+  SLUICE_TRY(ReadOwnNumber("repetition_penalty", raw.repetition_penalty, {kAboveZero, 2},
+                           "a number above 0 and up to 2", sampling.repetition_penalty));
+  SLUICE_TRY(ReadMinTokens(raw.min_tokens, request.n_max_asked.value_or(context.model.n_output_max),
+                           sampling.n_min));
+  return ReadStopIds(raw.stop_token_ids, context.format.n_tokens(), request.stop_ids);
+}
+
 Status ReadStopField(std::string_view field, const JsonValue& value, RawStops& stops) {
   if (value.is_string()) {
     stops.texts.push_back(value.AsString());
@@ -126,6 +176,8 @@ void ApplySamplingPolicy(const Profile& profile, bool thinking, wire::SamplingPa
   sampling.top_p = thinking ? std::max(sampling.top_p, kThinkingTopPMin) : 1.0;
   sampling.frequency_penalty = 0;
   sampling.presence_penalty = 0;
+  sampling.repetition_penalty = 1;
+  sampling.min_p = 0;
   sampling.top_k = 0;
   sampling.logit_bias.clear();
 }

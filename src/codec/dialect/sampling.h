@@ -34,6 +34,19 @@ Status ReadLogitBias(const JsonValue& value,
                      int32_t n_vocabulary,
                      std::vector<wire::LogitBias>& biases);
 
+// What vLLM's clients send to Chat and Completions and the hosted service does not know, as it
+// came.
+struct RawSamplerFields {
+  JsonValue min_p;
+  JsonValue min_tokens;
+  JsonValue repetition_penalty;
+  JsonValue stop_token_ids;
+};
+// After the output limit, which min_tokens may not pass. Without extensions they have no effect.
+Status ReadSamplerFields(const RawSamplerFields& raw,
+                         const PrepareContext& context,
+                         DecodedRequest& request);
+
 // `stop` as a client wrote it: one string or a list of them.
 struct RawStops {
   bool is_list = false;

@@ -1,47 +1,84 @@
 #include "engine/sampling/logits.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <numeric>
+#include <limits>
 
 #include "base/check.h"
 
 namespace sluice::engine {
+namespace {
 
-void Count(TokenId token, std::vector<TokenCount>& counts) {
-  const auto at = std::find_if(counts.begin(), counts.end(),
-                               [token](const TokenCount& count) { return count.token == token; });
-  if (at != counts.end()) {
-    ++at->n;
-  } else {
-    counts.push_back({.token = token, .n = 1});
-  }
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kLargest = std::numeric_limits<float>::max();
+
+// The rule of HF and vLLM: a penalty above 1 makes the token less likely on either side of 0.
+float Repeated(float logit, double penalty) {
+  // A tiny penalty must not make an infinity, which would beat everything and itself.
+  return static_cast<float>(logit > 0 ? std::min(logit / penalty, double{kLargest})
+                                      : logit * penalty);
 }
 
+}  // namespace
+
+TokenHistory HistoryOf(std::span<const TokenId> prompt, int32_t n_vocab) {
+  std::vector<uint8_t> is_there(static_cast<size_t>(n_vocab));
+  for (const TokenId token : prompt) is_there[static_cast<size_t>(token.value)] = 1;
+  TokenHistory history;
+  for (int32_t id = 0; id < n_vocab; ++id) {
+    if (is_there[static_cast<size_t>(id)] != 0) history.push_back({.token = TokenId(id)});
+  }
+  return history;
+}
+
+void Count(TokenId token, TokenHistory& history) {
+  auto at = std::lower_bound(
+      history.begin(), history.end(), token,
+      [](const TokenCount& count, TokenId id) { return count.token.value < id.value; });
+  if (at == history.end() || at->token != token) at = history.insert(at, {.token = token});
+  ++at->n;
+}
+
+// Without an early end, so that the compiler can take several at once.
 bool IsFinite(std::span<const float> logits) {
-  return std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); });
+  int32_t n_infinite = 0;
+  for (const float logit : logits) {
+    const auto magnitude = std::bit_cast<int32_t>(logit) & 0x7FFF'FFFF;
+    n_infinite += magnitude >= 0x7F80'0000 ? 1 : 0;
+  }
+  return n_infinite == 0;
 }
 
 bool HasPenalties(const wire::SamplingParams& params) {
-  return params.frequency_penalty != 0 || params.presence_penalty != 0;
+  return params.frequency_penalty != 0 || params.presence_penalty != 0 ||
+         params.repetition_penalty != 1;
 }
 
-bool Adjusts(const wire::SamplingParams& params) {
-  return HasPenalties(params) || !params.logit_bias.empty();
+bool Adjusts(const Adjustment& adjustment) {
+  const wire::SamplingParams& sampling = adjustment.sampling;
+  return !adjustment.banned.empty() || adjustment.n_generated < sampling.n_min ||
+         !sampling.logit_bias.empty() || HasPenalties(sampling);
 }
 
-void Adjust(const wire::SamplingParams& params,
-            std::span<const TokenCount> generated,
-            std::span<float> logits) {
+void Adjust(const Adjustment& adjustment, std::span<float> logits) {
+  const wire::SamplingParams& sampling = adjustment.sampling;
   const auto logit_of = [logits](TokenId token) -> float& {
     SLUICE_CHECK(token.value >= 0 && token.value < std::ssize(logits));
     return logits[static_cast<size_t>(token.value)];
   };
-  for (const wire::LogitBias& bias : params.logit_bias) logit_of(bias.token) += bias.bias;
-  if (!HasPenalties(params)) return;
-  for (const TokenCount& count : generated) {
-    logit_of(count.token) -=
-        static_cast<float>(params.frequency_penalty * count.n + params.presence_penalty);
+  for (const TokenId token : adjustment.banned) logit_of(token) = -kInfinity;
+  if (adjustment.n_generated < sampling.n_min) {
+    logit_of(adjustment.eos) = -kInfinity;
+    for (const TokenId token : adjustment.stop_ids) logit_of(token) = -kInfinity;
+  }
+  for (const wire::LogitBias& bias : sampling.logit_bias) logit_of(bias.token) += bias.bias;
+  if (!HasPenalties(sampling)) return;
+  for (const TokenCount& count : adjustment.history) {
+    float& logit = logit_of(count.token);
+    if (sampling.repetition_penalty != 1) logit = Repeated(logit, sampling.repetition_penalty);
+    if (count.n == 0) continue;
+    logit -= static_cast<float>(sampling.frequency_penalty * count.n + sampling.presence_penalty);
   }
 }
 
@@ -50,23 +87,26 @@ wire::TokenLogprob LogprobOf(std::span<const float> logits, TokenId token, int32
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - largest);
   const double log_sum = largest + std::log(sum);
-  const auto logprob_of = [&](int32_t id) {
-    return static_cast<float>(logits[static_cast<size_t>(id)] - log_sum);
+  const auto logprob_of = [&](float logit) {
+    return static_cast<float>(std::max(logit - log_sum, -double{kLargest}));
   };
 
-  wire::TokenLogprob result{.logprob = logprob_of(token.value), .alternatives = {}};
-  std::vector<int32_t> ids(logits.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  const auto n_listed = std::min<std::ptrdiff_t>(n_top, std::ssize(ids));
-  std::partial_sort(ids.begin(), ids.begin() + n_listed, ids.end(), [&](int32_t a, int32_t b) {
-    const float x = logits[static_cast<size_t>(a)];
-    const float y = logits[static_cast<size_t>(b)];
-    return x != y ? x > y : a < b;
-  });
-  for (std::ptrdiff_t i = 0; i < n_listed; ++i) {
-    const int32_t id = ids[static_cast<size_t>(i)];
-    result.alternatives.push_back({.token = TokenId(id), .logprob = logprob_of(id)});
+  wire::TokenLogprob result{.logprob = logprob_of(logits[static_cast<size_t>(token.value)]),
+                            .alternatives = {}};
+  if (n_top == 0) return result;
+  const auto n_listed = static_cast<size_t>(n_top);
+  auto& listed = result.alternatives;
+  listed.reserve(n_listed + 1);
+  // Logits, until all are there.
+  for (size_t id = 0; id < logits.size(); ++id) {
+    const float logit = logits[id];
+    if (listed.size() == n_listed && logit <= listed.back().logprob) continue;
+    const auto place = std::find_if(listed.begin(), listed.end(),
+                                    [logit](const auto& other) { return other.logprob < logit; });
+    listed.insert(place, {.token = TokenId(static_cast<int32_t>(id)), .logprob = logit});
+    if (listed.size() > n_listed) listed.pop_back();
   }
+  for (auto& alternative : listed) alternative.logprob = logprob_of(alternative.logprob);
   return result;
 }
 

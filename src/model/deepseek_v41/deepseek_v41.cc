@@ -38,6 +38,7 @@ ModelInfo DescribeModel(const Config& c, const StateIndex& state) {
           .n_context = c.max_position_embeddings,
           .hidden_size = c.hidden_size,
           .window = c.sliding_window,
+          .n_slack = RingRows(c) - c.sliding_window,
           .first_decoder_layer = c.decoder_start(),
           .n_layers = c.num_hidden_layers,
           .n_history = c.engram_max_ngram_size - 1,

@@ -90,6 +90,23 @@ Status ReadResponseFormat(const JsonValue& value, Body& body) {
   return Status::Ok();
 }
 
+Status KeepMinP(const JsonValue& value, Body& body) {
+  body.sampler.min_p = value;
+  return Status::Ok();
+}
+Status KeepMinTokens(const JsonValue& value, Body& body) {
+  body.sampler.min_tokens = value;
+  return Status::Ok();
+}
+Status KeepRepetitionPenalty(const JsonValue& value, Body& body) {
+  body.sampler.repetition_penalty = value;
+  return Status::Ok();
+}
+Status KeepStopTokenIds(const JsonValue& value, Body& body) {
+  body.sampler.stop_token_ids = value;
+  return Status::Ok();
+}
+
 // Sorted by name.
 constexpr Field<Body> kFields[] = {
     {"chat_template", RefuseTemplate},
@@ -114,6 +131,8 @@ constexpr Field<Body> kFields[] = {
      [](const JsonValue& v, Body& b) { return ReadUint("max_tokens", v, b.max_tokens); }},
     {"messages", [](const JsonValue& v, Body& b) { return ReadMessages(v, b.messages.emplace()); }},
     {"metadata", nullptr},
+    {"min_p", KeepMinP},
+    {"min_tokens", KeepMinTokens},
     {"modalities", nullptr},
     {"model", [](const JsonValue& v, Body& b) { return ReadString("model", v, b.model); }},
     {"n", [](const JsonValue& v, Body& b) { return ReadUint("n", v, b.n); }},
@@ -133,11 +152,13 @@ constexpr Field<Body> kFields[] = {
        b.effort_is_number = !v.is_string();
        return ReadEffort("reasoning_effort", v, /*numbers=*/true, b.effort);
      }},
+    {"repetition_penalty", KeepRepetitionPenalty},
     {"response_format", ReadResponseFormat},
     {"safety_identifier", nullptr},
     {"seed", [](const JsonValue& v, Body& b) { return ReadUint("seed", v, b.seed); }},
     {"service_tier", nullptr},
     {"stop", [](const JsonValue& v, Body& b) { return ReadStopField("stop", v, b.stop); }},
+    {"stop_token_ids", KeepStopTokenIds},
     {"store",
      [](const JsonValue& v, Body& b) {
        b.is_to_be_stored = v.is_bool() && v.AsBool();

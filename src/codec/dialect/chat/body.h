@@ -41,6 +41,7 @@ struct Body {
   std::optional<bool> logprobs;
   std::optional<uint64_t> top_logprobs;
   JsonValue logit_bias;  // an object, if it is there
+  RawSamplerFields sampler;
 
   RawStops stop;
   RawStream stream;

@@ -108,7 +108,8 @@ Status ReadNumbers(const Body& body, const PrepareContext& context, DecodedReque
   SLUICE_TRY(ReadOutputLimit(body, context, request.n_max_asked));
   SLUICE_TRY(CheckSeed(body.seed));
   sampling.seed = body.seed;
-  return ReadLogitBias(body.logit_bias, context.format.n_tokens(), sampling.logit_bias);
+  SLUICE_TRY(ReadLogitBias(body.logit_bias, context.format.n_tokens(), sampling.logit_bias));
+  return ReadSamplerFields(body.sampler, context, request);
 }
 
 Status ReadUser(const Body& body, std::string& user) {

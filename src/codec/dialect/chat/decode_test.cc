@@ -56,6 +56,11 @@ const NumberField kNumberFields[] = {
     {"top_p", {"1", "1e-300", "0.5"}, {"0", "-0.0", "1e-400", "1.0000001", "-1"}},
     {"frequency_penalty", {"-2", "2", "-0"}, {"-2.1", "2.1"}},
     {"presence_penalty", {"-2", "2", "-0"}, {"-2.1", "2.1"}},
+    {"min_p", {"0", "-0.0", "1", "1e-400"}, {"-1e-300", "1.0000001"}},
+    {"repetition_penalty", {"5e-324", "1", "2"}, {"0", "-0.0", "1e-400", "-1", "2.0000001"}},
+    {"min_tokens",
+     {"0", "393216"},
+     {"-1", "1.0", "1e3", "393217", "2147483648", "18446744073709551616"}},
     {"max_tokens",
      {"1", "393216"},
      {"0", "-0.0", "-1", "1.0", "1e3", "393217", "18446744073709551616"}},
@@ -342,6 +347,27 @@ TEST(Decode, AnEarlierCheckIsReportedFirst) {
   EXPECT_EQ(text(R"({"model":"deepseek-flash","messages":[],"n":0})"), "Empty input messages");
   EXPECT_NE(text(Body(R"("n":17,"temperature":9,"stop":"")")).find("stop"), std::string::npos);
   EXPECT_NE(text(Body(R"("n":17,"temperature":9)")).find("Invalid n"), std::string::npos);
+}
+
+TEST(Decode, SamplerFieldsAreReadWithExtensionsOnly) {
+  const std::string members =
+      R"("min_p":0.25,"repetition_penalty":1.5,"min_tokens":4,"stop_token_ids":[98,0])";
+  Result<DecodedRequest> request = DecodeWith(members);
+  ASSERT_TRUE(request) << request.status().ToString();
+  EXPECT_EQ(request->sampling.min_p, 0.25);
+  EXPECT_EQ(request->sampling.repetition_penalty, 1.5);
+  EXPECT_EQ(request->sampling.n_min, 4);
+  EXPECT_EQ(request->stop_ids, (std::vector<TokenId>{TokenId(98), TokenId(0)}));
+  EXPECT_TRUE(request->ignored_fields.empty());
+
+  Profile reference = Profile::Reference();
+  request = Decode(Body(members + R"(,"min_p":"x")"),
+                   {.model = kCard, .format = SampleFormat(), .profile = reference});
+  ASSERT_TRUE(request) << request.status().ToString();
+  EXPECT_EQ(request->sampling.min_p, 0);
+  EXPECT_EQ(request->sampling.repetition_penalty, 1);
+  EXPECT_EQ(request->sampling.n_min, 0);
+  EXPECT_TRUE(request->stop_ids.empty() && request->ignored_fields.empty());
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ struct Body {
   std::optional<uint64_t> best_of;
   std::optional<uint64_t> logprobs;
   JsonValue logit_bias;
+  RawSamplerFields sampler;
   RawStops stop;
   RawStream stream;
   std::optional<std::string_view> user;
@@ -68,6 +69,16 @@ constexpr Field<Body> kFields[] = {
     {"logprobs", [](const JsonValue& v, Body& b) { return ReadUint("logprobs", v, b.logprobs); }},
     {"max_tokens",
      [](const JsonValue& v, Body& b) { return ReadUint("max_tokens", v, b.max_tokens); }},
+    {"min_p",
+     [](const JsonValue& v, Body& b) {
+       b.sampler.min_p = v;
+       return Status::Ok();
+     }},
+    {"min_tokens",
+     [](const JsonValue& v, Body& b) {
+       b.sampler.min_tokens = v;
+       return Status::Ok();
+     }},
     {"model", [](const JsonValue& v, Body& b) { return ReadString("model", v, b.model); }},
     {"n", [](const JsonValue& v, Body& b) { return ReadUint("n", v, b.n); }},
     {"presence_penalty",
@@ -75,8 +86,18 @@ constexpr Field<Body> kFields[] = {
        return ReadNumber("presence_penalty", v, b.presence_penalty);
      }},
     {"prompt", KeepPrompt},
+    {"repetition_penalty",
+     [](const JsonValue& v, Body& b) {
+       b.sampler.repetition_penalty = v;
+       return Status::Ok();
+     }},
     {"seed", [](const JsonValue& v, Body& b) { return ReadUint("seed", v, b.seed); }},
     {"stop", [](const JsonValue& v, Body& b) { return ReadStopField("stop", v, b.stop); }},
+    {"stop_token_ids",
+     [](const JsonValue& v, Body& b) {
+       b.sampler.stop_token_ids = v;
+       return Status::Ok();
+     }},
     {"stream", [](const JsonValue& v, Body& b) { return ReadBool("stream", v, b.stream.on); }},
     {"stream_options", [](const JsonValue& v, Body& b) { return ReadStreamOptions(v, b.stream); }},
     {"suffix", [](const JsonValue& v, Body& b) { return ReadString("suffix", v, b.suffix); }},
@@ -142,7 +163,7 @@ Status ReadNumbers(const Body& body, const PrepareContext& context, DecodedReque
   SLUICE_TRY(CheckSeed(body.seed));
   sampling.seed = body.seed;
   SLUICE_TRY(ReadLogitBias(body.logit_bias, context.format.n_tokens(), sampling.logit_bias));
-  return Status::Ok();
+  return ReadSamplerFields(body.sampler, context, request);
 }
 
 Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& request) {

@@ -90,6 +90,15 @@ TEST(CompletionsDecode, NumbersAreInRange) {
   Refusal(DecodeWith(R"("prompt":"a","max_tokens":0)"), "max_tokens");
   Refusal(DecodeWith(R"("prompt":"a","temperature":2.5)"), "temperature");
   Refusal(DecodeWith(R"("prompt":"a","logit_bias":{"277":1})"), "logit_bias");
+  request = DecodeWith(R"("prompt":"a","min_p":0.5,"repetition_penalty":1.5,"max_tokens":5,)"
+                       R"("min_tokens":5,"stop_token_ids":[7])");
+  ASSERT_TRUE(request) << request.status().ToString();
+  EXPECT_EQ(request->sampling.min_p, 0.5);
+  EXPECT_EQ(request->sampling.repetition_penalty, 1.5);
+  EXPECT_EQ(request->sampling.n_min, 5);
+  EXPECT_EQ(request->stop_ids, std::vector<TokenId>{TokenId(7)});
+  Refusal(DecodeWith(R"("prompt":"a","max_tokens":5,"min_tokens":6)"), "min_tokens");
+  Refusal(DecodeWith(R"("prompt":"a","stop_token_ids":[277])"), "stop_token_ids");
 }
 
 TEST(CompletionsDecode, AnUnknownModelIsNotFound) {

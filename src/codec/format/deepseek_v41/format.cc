@@ -86,6 +86,10 @@ Status Format::FindControls() {
     controls_[i] = *id;
     kinds_[static_cast<size_t>(id->value)] = KindOf(i);
   }
+  for (int32_t id = 0; id < n_tokens(); ++id) {
+    const TokenKind kind = this->kind(TokenId(id));
+    if (kind == TokenKind::kThink || kind == TokenKind::kOtherControl) stray_.emplace_back(id);
+  }
   return Status::Ok();
 }
 

@@ -77,6 +77,9 @@ class Format {
   TokenId control(Control control) const { return controls_[static_cast<size_t>(control)]; }
   // `id` is in the vocabulary.
   TokenKind kind(TokenId id) const { return kinds_[static_cast<size_t>(id.value)]; }
+  // Control tokens that an answer never holds (spec recipe.md §8.1): all but the end of sentence,
+  // the end of thinking, the mark of calls and grounding tokens. By id.
+  std::span<const TokenId> stray() const { return stray_; }
   std::string_view text(TokenId id) const { return vocabulary_.text(id); }
 
  private:
@@ -86,6 +89,7 @@ class Format {
   const token::Bpe bpe_;
   std::array<TokenId, kNumControls> controls_;
   std::vector<TokenKind> kinds_;  // [n_tokens()]
+  std::vector<TokenId> stray_;
 };
 
 }  // namespace sluice::codec::deepseek_v41
