@@ -39,6 +39,8 @@ CONFINED_INCLUDES = [
     ("Random123/*", ["base/rng.cc"], "use base/rng.h"),
     ("utf8proc.h", ["model/deepseek_v41/engram_tokens.cc"], "use model/deepseek_v41/engram_tokens.h"),
     ("xxhash.h", ["codec/call_id.cc", "codec/call_id_test.cc"], "use codec/call_id.h"),
+    ("histedit.h", ["app/line_editor.cc"], "use app/line_editor.h"),
+    ("editline/*", ["app/line_editor.cc"], "use app/line_editor.h"),
     ("hwloc*", ["tensor/topology.cc"], "use tensor/topology.h"),
     ("cuda*", ["tensor/cuda/*", "kernels/*.cu", "comm/nccl/*"], "CUDA has three places"),
     ("*mmintrin.h", ["kernels/*"], "intrinsics stay in kernels"),

@@ -120,8 +120,9 @@ Status AppOptions::Read(OptionSet& set, const CommandLine& line, FileSystem& fil
 Status AppOptions::ReadSources(OptionSet& set,
                                std::span<const std::string> flags,
                                const Environment& environment,
-                               FileSystem& files) {
-  SLUICE_TRY(set.ReadFlags(flags));
+                               FileSystem& files,
+                               std::vector<std::string>* others) {
+  SLUICE_TRY(set.ReadFlags(flags, others));
   SLUICE_TRY(set.ReadEnvironment(environment));
   if (!config.empty()) {
     SLUICE_TRY(std::string text, files.ReadWhole(config, limits::kMaxConfigFileBytes));

@@ -60,11 +60,12 @@ struct AppOptions {
   // Flags, then environment, then the file that they name; then what no single option can say. The
   // first argument may be the model's folder, without its flag.
   Status Read(OptionSet& set, const CommandLine& line, FileSystem& files);
-  // The same without the last.
+  // The same without the last; `others` as OptionSet::ReadFlags has it.
   Status ReadSources(OptionSet& set,
                      std::span<const std::string> flags,
                      const Environment& environment,
-                     FileSystem& files);
+                     FileSystem& files,
+                     std::vector<std::string>* others = nullptr);
 
   // What concerns several options: half a TLS configuration, an open door.
   Status Check() const;

@@ -92,17 +92,40 @@ codec::PrepareContext CodecTool::context() const {
           .profile = profile_};
 }
 
+namespace {
+
+void PrintToolHelp(const ToolUsage& usage, const OptionSet& own) {
+  Print(usage.help);
+  Print(own.Help());
+  Print(
+      "\nEvery option of `sluice serve` counts here, too, also from the environment and from\n"
+      "--config FILE: --tokenizer, --model, --model-name, --context, --default-thinking,\n"
+      "--profile and the switches of the codec. `sluice serve --help` has them all.\n");
+}
+
+}  // namespace
+
+std::optional<int> ReadToolUsage(const ToolUsage& usage,
+                                 OptionSet& own,
+                                 AppOptions& serve,
+                                 std::vector<std::string>& others) {
+  if (AsksForHelp(usage.line)) {
+    PrintToolHelp(usage, own);
+    return kDone;
+  }
+  serve.Declare(own);
+  const Status read =
+      serve.ReadSources(own, usage.line.args, usage.line.environment, usage.files, &others);
+  if (!read.ok()) return FailUsage(usage.command, read);
+  return std::nullopt;
+}
+
 std::optional<int> ReadToolUsage(const ToolUsage& usage,
                                  OptionSet& own,
                                  AppOptions& serve,
                                  std::optional<std::string>& first) {
   if (AsksForHelp(usage.line)) {
-    Print(usage.help);
-    Print(own.Help());
-    Print(
-        "\nEvery option of `sluice serve` counts here, too, also from the environment and from\n"
-        "--config FILE: --tokenizer, --model, --model-name, --context, --default-thinking,\n"
-        "--profile and the switches of the codec. `sluice serve --help` has them all.\n");
+    PrintToolHelp(usage, own);
     return kDone;
   }
   std::span<const std::string> flags = usage.line.args;

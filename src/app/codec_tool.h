@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "app/app_options.h"
 #include "app/command.h"
@@ -58,6 +59,11 @@ std::optional<int> ReadToolUsage(const ToolUsage& usage,
                                  OptionSet& own,
                                  AppOptions& serve,
                                  std::optional<std::string>& first);
+// The same of `sluice COMMAND`, whose arguments besides flags may stand anywhere.
+std::optional<int> ReadToolUsage(const ToolUsage& usage,
+                                 OptionSet& own,
+                                 AppOptions& serve,
+                                 std::vector<std::string>& others);
 
 // The dialect of this name; kInvalidArgument names the known ones.
 Result<const codec::Dialect*> FindDialect(std::string_view name);

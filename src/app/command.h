@@ -27,6 +27,8 @@ int ConfigMain(const CommandLine& line);
 int TokenizeMain(const CommandLine& line);
 int RenderMain(const CommandLine& line);
 int DecodeMain(const CommandLine& line);
+int BatchMain(const CommandLine& line);
+int ChatMain(const CommandLine& line);
 int GenerateMain(const CommandLine& line);
 int LogitsMain(const CommandLine& line);
 int DoctorMain(const CommandLine& line);

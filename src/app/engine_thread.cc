@@ -46,18 +46,18 @@ struct EngineThread::State {
   State(Service& given_service,
         EventBell& given_bell,
         const Clock& given_clock,
-        serve::Server& given_server)
+        const Bells& given_bells)
       : service(given_service),
         bell(given_bell),
         clock(given_clock),
-        server(given_server),
+        bells(given_bells),
         thread([this] { Run(); }) {}
 
   void Run() noexcept {
     std::visit(
         [this](auto& its) {
           Status loaded = Load(its);
-          if (!loaded.ok()) Fail(std::move(loaded));
+          loaded.ok() ? bells.loaded.Ring() : Fail(std::move(loaded));
           while (!stopping.load(std::memory_order_acquire)) {
             bell.Wait(its.Step(clock.Now()), clock);
           }
@@ -91,13 +91,13 @@ struct EngineThread::State {
   void Fail(Status status) {
     failure = std::move(status);
     has_failed.store(true, std::memory_order_release);
-    server.Stop();
+    bells.failed.Ring();
   }
 
   Service& service;
   EventBell& bell;
   const Clock& clock;
-  serve::Server& server;
+  const Bells bells;
   std::atomic<bool> stopping{false};
   std::atomic<bool> has_failed{false};
   Status failure;      // constant once has_failed
@@ -107,8 +107,8 @@ struct EngineThread::State {
 EngineThread::EngineThread(Service& service,
                            EventBell& bell,
                            const Clock& clock,
-                           serve::Server& server)
-    : state_(std::make_unique<State>(service, bell, clock, server)) {}
+                           const Bells& bells)
+    : state_(std::make_unique<State>(service, bell, clock, bells)) {}
 
 EngineThread::~EngineThread() {
   state_->stopping.store(true, std::memory_order_release);

@@ -1,5 +1,5 @@
 // EngineThread: the thread of one token service: steps it when it is due and when its bell rings.
-// While a model loads it says how far that is; if that fails it stops the server.
+// While a model loads it says how far that is.
 //
 // Owned by the main thread; failure() is for any.
 
@@ -9,11 +9,11 @@
 #include <memory>
 #include <variant>
 
+#include "base/bell.h"
 #include "base/status.h"
 #include "engine/engine.h"
 #include "env/clock.h"
 #include "env/posix/event_bell.h"
-#include "serve/server.h"
 #include "wire/scripted_service.h"
 
 namespace sluice::app {
@@ -22,8 +22,14 @@ class EngineThread {
  public:
   using Service = std::variant<wire::ScriptedService, engine::Engine>;
 
+  // Rung by the thread, each at most once.
+  struct Bells {
+    Bell loaded;  // requests are taken
+    Bell failed;  // the model could not be loaded: failure() says why
+  };
+
   // All outlive the thread.
-  EngineThread(Service& service, EventBell& bell, const Clock& clock, serve::Server& server);
+  EngineThread(Service& service, EventBell& bell, const Clock& clock, const Bells& bells);
   EngineThread(const EngineThread&) = delete;
   // Every request ends with a terminal event before the thread does.
   ~EngineThread();

@@ -21,6 +21,8 @@ struct Command {
 constexpr Command kCommands[] = {
     {"serve", "Serve the HTTP API.", &ServeMain},
     {"config", "Check a config file; print all options.", &ConfigMain},
+    {"batch", "Answer a file of requests without a server.", &BatchMain},
+    {"chat", "Talk to a model in the terminal.", &ChatMain},
     {"tokenize", "Show the tokens of a text.", &TokenizeMain},
     {"render", "Show the prompt that a request becomes.", &RenderMain},
     {"decode", "Show the answer that a model's output becomes.", &DecodeMain},

@@ -21,6 +21,15 @@ sigset_t Awaited() {
   return set;
 }
 
+std::atomic<EventBell*> interrupt_bell{nullptr};
+std::atomic<bool> is_interrupted{false};
+
+// Ringing is a store and a write, which a handler may do.
+void OnInterrupt(int) {
+  is_interrupted.store(true, std::memory_order_release);
+  if (EventBell* bell = interrupt_bell.load(std::memory_order_acquire)) bell->Ring();
+}
+
 }  // namespace
 
 void BlockSignals() {
@@ -28,6 +37,19 @@ void BlockSignals() {
   SLUICE_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
   signal(SIGPIPE, SIG_IGN);
 }
+
+InterruptScope::InterruptScope(EventBell& bell) {
+  is_interrupted.store(false);
+  SLUICE_CHECK(interrupt_bell.exchange(&bell) == nullptr);
+  signal(SIGINT, &OnInterrupt);
+}
+
+InterruptScope::~InterruptScope() {
+  signal(SIGINT, SIG_DFL);
+  interrupt_bell.store(nullptr);
+}
+
+bool TakeInterrupt() { return is_interrupted.exchange(false, std::memory_order_acq_rel); }
 
 struct SignalThread::State {
   explicit State(serve::Server& given_server) : server(given_server), thread([this] { Run(); }) {}

@@ -2,12 +2,13 @@
 // stops it at once; SIGHUP reloads the keys.
 //
 // A thread of its own waits for them (sigwait), so nothing runs in a signal handler and no wait is
-// interrupted.
+// interrupted. A command without a server takes Ctrl-C with an InterruptScope.
 
 #pragma once
 
 #include <memory>
 
+#include "env/posix/event_bell.h"
 #include "serve/server.h"
 
 namespace sluice::app {
@@ -26,5 +27,16 @@ class SignalThread {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// While it lives, Ctrl-C rings the bell instead of ending the process. One at a time; the bell
+// outlives it.
+class InterruptScope {
+ public:
+  explicit InterruptScope(EventBell& bell);
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+};
+// Whether there was one since the scope began or since this was last asked.
+bool TakeInterrupt();
 
 }  // namespace sluice::app

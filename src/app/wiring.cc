@@ -73,43 +73,38 @@ std::array<std::byte, 32> MakeSecret(Entropy& entropy) {
   return secret;
 }
 
-}  // namespace
+// Who answers, and how it reads and writes. In the order of building; each may use those above it.
+struct Answering {
+  Answering(codec::ModelCard card, std::unique_ptr<const codec::deepseek_v41::Format> model_format)
+      : model(std::move(card)), format(std::move(model_format)) {}
 
-// In the order of building; each may use those above it.
-struct Wiring::Parts {
-  Parts(const AppOptions& options,
-        codec::ModelCard card,
-        std::unique_ptr<const codec::deepseek_v41::Format> model_format)
-      : model(std::move(card)),
-        format(std::move(model_format)),
-        prep(options.n_prep_threads, options.serve.max_requests),
-        prep_large(options.n_prep_threads, options.serve.max_requests) {}
-
-  Status OpenService(const Env& env, const AppOptions& options, const MemoryPlan& plan);
+  static Result<std::unique_ptr<Answering>> Open(const Env& env,
+                                                 const AppOptions& options,
+                                                 int32_t n_waiting_max);
+  Status OpenService(const Env& env,
+                     const AppOptions& options,
+                     const MemoryPlan& plan,
+                     int32_t n_waiting_max);
+  codec::PrepareContext ContextFor(const AppOptions& options);
 
   const codec::ModelCard model;
   const std::unique_ptr<const codec::deepseek_v41::Format> format;
   std::optional<codec::ScriptBook> script;  // absent: a model answers
   EventBell bell;
   std::optional<EngineThread::Service> service;
-  std::optional<cluster::Router> router;
-  std::unique_ptr<serve::Server> server;
-  // Below the server, so that their threads have ended before it goes: a job points into it.
-  WorkPool prep;
-  WorkPool prep_large;
-  std::optional<EngineThread> engine;
 };
 
-Status Wiring::Parts::OpenService(const Env& env,
-                                  const AppOptions& options,
-                                  const MemoryPlan& plan) {
+Status Answering::OpenService(const Env& env,
+                              const AppOptions& options,
+                              const MemoryPlan& plan,
+                              int32_t n_waiting_max) {
   if (!options.script.empty()) {
     SLUICE_TRY(codec::ScriptBook book, ReadScript(env.fs, options.script, format->n_tokens()));
     script.emplace(std::move(book));
-    service.emplace(std::in_place_type<wire::ScriptedService>,
-                    wire::ScriptedService::Params{.max_running = options.max_running,
-                                                  .max_waiting = options.serve.max_requests,
-                                                  .bell = bell.bell()});
+    service.emplace(
+        std::in_place_type<wire::ScriptedService>,
+        wire::ScriptedService::Params{
+            .max_running = options.max_running, .max_waiting = n_waiting_max, .bell = bell.bell()});
     return Status::Ok();
   }
   SLUICE_TRY(model::Loader loader, model::Loader::Open(env.fs, options.model));
@@ -125,7 +120,7 @@ Status Wiring::Parts::OpenService(const Env& env,
   }
   service.emplace(std::in_place_type<engine::Engine>,
                   engine::Engine::Params{.max_running = options.max_running,
-                                         .max_waiting = options.serve.max_requests,
+                                         .max_waiting = n_waiting_max,
                                          .n_context = model.n_context,
                                          .n_prompt_rows = options.n_prefill_chunk,
                                          .n_blocks = static_cast<int32_t>(plan.kv / plan.kv_block),
@@ -143,7 +138,9 @@ Status Wiring::Parts::OpenService(const Env& env,
   return Status::Ok();
 }
 
-Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& options) {
+Result<std::unique_ptr<Answering>> Answering::Open(const Env& env,
+                                                   const AppOptions& options,
+                                                   int32_t n_waiting_max) {
   codec::ModelCard card = {.name = options.model_name,
                            .aliases = options.model_aliases,
                            .n_context = options.n_context,
@@ -152,24 +149,53 @@ Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& 
   if (options.script.empty()) SLUICE_TRY(LookAtModel(env.fs, options, card, plan));
   std::string tokenizer;
   SLUICE_TRY(auto format, ReadFormat(env.fs, options, tokenizer));
-  auto parts = std::make_unique<Parts>(options, std::move(card), std::move(format));
-  SLUICE_TRY(parts->OpenService(env, options, plan));
+  auto answering = std::make_unique<Answering>(std::move(card), std::move(format));
+  SLUICE_TRY(answering->OpenService(env, options, plan, n_waiting_max));
+  return answering;
+}
+
+codec::PrepareContext Answering::ContextFor(const AppOptions& options) {
+  return {.model = model,
+          .format = *format,
+          .script = script ? &*script : nullptr,
+          .strict = options.serve.strict,
+          .default_thinking = options.default_thinking,
+          .profile = options.codec.ToProfile()};
+}
+
+}  // namespace
+
+// In the order of building; each may use those above it.
+struct Wiring::Parts {
+  Parts(const AppOptions& options, std::unique_ptr<Answering> who)
+      : answering(std::move(who)),
+        prep(options.n_prep_threads, options.serve.max_requests),
+        prep_large(options.n_prep_threads, options.serve.max_requests) {}
+
+  const std::unique_ptr<Answering> answering;
+  std::optional<cluster::Router> router;
+  std::unique_ptr<serve::Server> server;
+  // Below the server, so that their threads have ended before it goes: a job points into it.
+  WorkPool prep;
+  WorkPool prep_large;
+  std::optional<EngineThread> engine;
+};
+
+Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& options) {
+  SLUICE_TRY(auto answering, Answering::Open(env, options, options.serve.max_requests));
+  auto parts = std::make_unique<Parts>(options, std::move(answering));
+  Answering& who = *parts->answering;
   parts->router.emplace(cluster::Router::Params{.max_waiting = options.serve.max_requests},
-                        AsTokenService(*parts->service));
-  SLUICE_TRY(parts->server,
-             serve::Server::Open(options.serve,
-                                 {.env = env,
-                                  .service = *parts->router,
-                                  .prep = parts->prep,
-                                  .prep_large = parts->prep_large,
-                                  .prepare = {.model = parts->model,
-                                              .format = *parts->format,
-                                              .script = parts->script ? &*parts->script : nullptr,
-                                              .strict = options.serve.strict,
-                                              .default_thinking = options.default_thinking,
-                                              .profile = options.codec.ToProfile()},
-                                  .version = std::string(kVersion)}));
-  parts->engine.emplace(*parts->service, parts->bell, env.clock, *parts->server);
+                        AsTokenService(*who.service));
+  SLUICE_TRY(parts->server, serve::Server::Open(options.serve, {.env = env,
+                                                                .service = *parts->router,
+                                                                .prep = parts->prep,
+                                                                .prep_large = parts->prep_large,
+                                                                .prepare = who.ContextFor(options),
+                                                                .version = std::string(kVersion)}));
+  const Bell stop = {.ring = [](void* server) { static_cast<serve::Server*>(server)->Stop(); },
+                     .context = parts->server.get()};
+  parts->engine.emplace(*who.service, who.bell, env.clock, EngineThread::Bells{.failed = stop});
   return std::unique_ptr<Wiring>(new Wiring(std::move(parts)));
 }
 
@@ -177,7 +203,50 @@ Wiring::Wiring(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Wiring::~Wiring() = default;
 
 serve::Server& Wiring::server() { return *parts_->server; }
-int32_t Wiring::n_context() const { return parts_->model.n_context; }
+int32_t Wiring::n_context() const { return parts_->answering->model.n_context; }
 Status Wiring::failure() const { return parts_->engine->failure(); }
+
+struct LocalService::Parts {
+  Parts(const Env& given_env, const AppOptions& options, std::unique_ptr<Answering> who)
+      : clock(given_env.clock),
+        answering(std::move(who)),
+        context(answering->ContextFor(options)) {}
+
+  const Clock& clock;
+  const std::unique_ptr<Answering> answering;
+  const codec::PrepareContext context;
+  EventBell news;  // of loading
+  std::optional<EngineThread> engine;
+};
+
+Result<std::unique_ptr<LocalService>> LocalService::Open(const Env& env,
+                                                         const AppOptions& options,
+                                                         int32_t n_waiting_max) {
+  SLUICE_TRY(auto answering, Answering::Open(env, options, n_waiting_max));
+  auto parts = std::make_unique<Parts>(env, options, std::move(answering));
+  return std::unique_ptr<LocalService>(new LocalService(std::move(parts)));
+}
+
+LocalService::LocalService(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+LocalService::~LocalService() = default;
+
+Status LocalService::Start() {
+  Answering& who = *parts_->answering;
+  const Bell news = parts_->news.bell();
+  parts_->engine.emplace(*who.service, who.bell, parts_->clock,
+                         EngineThread::Bells{.loaded = news, .failed = news});
+  while (service().Load().loading && parts_->engine->failure().ok()) {
+    parts_->news.Wait(Time::Max(), parts_->clock);
+  }
+  return parts_->engine->failure();
+}
+
+wire::TokenService& LocalService::service() { return AsTokenService(*parts_->answering->service); }
+codec::PrepareContext LocalService::context() const { return parts_->context; }
+codec::PrepareContext LocalService::without_script() const {
+  codec::PrepareContext context = parts_->context;
+  context.script = nullptr;
+  return context;
+}
 
 }  // namespace sluice::app

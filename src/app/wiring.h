@@ -1,4 +1,5 @@
-// Wiring: the parts of a serving process, built and joined. The only file that knows all of them.
+// Wiring: the parts of a serving process, built and joined; LocalService: those of a command that
+// answers without a server. The only file that knows all of them.
 //
 //   net thread: Server, Router     prep threads: WorkPool     engine thread: drives the token
 //   service by Step(now)
@@ -12,8 +13,10 @@
 
 #include "app/app_options.h"
 #include "base/result.h"
+#include "codec/dialect.h"
 #include "env/env.h"
 #include "serve/server.h"
+#include "wire/token_service.h"
 
 namespace sluice::app {
 
@@ -34,6 +37,32 @@ class Wiring {
  private:
   struct Parts;
   explicit Wiring(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+// What answers inside a command: a model or a script on an engine thread of its own, and the codec
+// with the settings of a server. Owned by the command's thread.
+class LocalService {
+ public:
+  // Reads the script or looks at the model's folder; nothing runs yet. `n_waiting_max`: requests
+  // that wait for one of --max-running places.
+  static Result<std::unique_ptr<LocalService>> Open(const Env& env,
+                                                    const AppOptions& options,
+                                                    int32_t n_waiting_max);
+  // Ends every request with a terminal event. Queues, and what they ring, outlive it.
+  ~LocalService();
+
+  // Returns when requests are taken, or why they never will be.
+  Status Start();
+
+  wire::TokenService& service();
+  // Takes lines of the script, if there is one; without_script() takes none.
+  codec::PrepareContext context() const;
+  codec::PrepareContext without_script() const;
+
+ private:
+  struct Parts;
+  explicit LocalService(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };
 

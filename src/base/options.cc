@@ -261,7 +261,7 @@ void OptionSet::SetDefault(std::string_view name, std::string_view value, std::s
   SLUICE_CHECK(status.ok());
 }
 
-Status OptionSet::ReadFlags(std::span<const std::string> args) {
+Status OptionSet::ReadFlags(std::span<const std::string> args, std::vector<std::string>* others) {
   CLI::App parser;
   parser.set_help_flag("");
   parser.allow_extras();
@@ -284,8 +284,13 @@ Status OptionSet::ReadFlags(std::span<const std::string> args) {
     SLUICE_TRY(SetFlag(options_[i], flags[i]->results()));
   }
   for (const std::string& extra : parser.remaining()) {
-    if (!extra.starts_with("-"))
-      return Status::Invalid(fmt::format("unexpected argument {}", Shown(extra)));
+    if (!extra.starts_with("-")) {
+      if (others == nullptr) {
+        return Status::Invalid(fmt::format("unexpected argument {}", Shown(extra)));
+      }
+      others->push_back(extra);
+      continue;
+    }
     const std::string name = extra.substr(0, extra.find('='));
     const size_t dashes = name.find_first_not_of('-');
     return Status::Invalid(fmt::format(

@@ -106,8 +106,8 @@ class OptionSet {
   }
 
   // Arguments after the subcommand. A list is a flag given several times; a bool is --name or
-  // --no-name.
-  Status ReadFlags(std::span<const std::string> args);
+  // --no-name. What is no flag goes to `others`, wherever it stands; without it is refused.
+  Status ReadFlags(std::span<const std::string> args, std::vector<std::string>* others = nullptr);
   // Looks at SLUICE_* only. Elements of a list are separated by commas.
   Status ReadEnvironment(const Environment& environment);
   // TOML without tables; `file_name` is how messages call it.

@@ -15,6 +15,10 @@ Result<std::unique_ptr<FileWriter>> FileSystem::Create(std::string_view path) {
   return CannotBeWritten(path);
 }
 
+Result<std::unique_ptr<AppendFile>> FileSystem::OpenAppend(std::string_view path, AppendMode) {
+  return CannotBeWritten(path);
+}
+
 Status FileSystem::MakeFolder(std::string_view path) { return CannotBeWritten(path); }
 
 Result<int64_t> FileSystem::FreeBytes(std::string_view path) { return CannotBeWritten(path); }

@@ -30,6 +30,9 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   ConstBytes bytes() const { return bytes_; }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+  }
 
   // How the bytes [begin, begin + n_bytes) will be read; within the file. Whole pages; only speed
   // and memory change.
@@ -66,6 +69,31 @@ class FileWriter {
   virtual Status Finish() = 0;
 };
 
+// AppendFile: a file that grows line by line. What Append has taken outlives the process, whatever
+// ends it; what Sync has confirmed outlives the machine. Locked: no other process can have it open
+// at the same time.
+//
+// Owned by one thread. Errors as FileWriter's, with the path as given to OpenAppend.
+class AppendFile {
+ public:
+  virtual ~AppendFile() = default;
+
+  // In one piece, if the system has room. After an error, and after a process that was killed, only
+  // a beginning of the bytes may be there.
+  virtual Status Append(ConstBytes bytes) = 0;
+
+  // Brings everything to the disk.
+  virtual Status Sync() = 0;
+
+  // Drops what lies behind the first n_bytes.
+  virtual Status Cut(int64_t n_bytes) = 0;
+};
+
+enum class AppendMode : uint8_t {
+  kNew,   // kInvalidArgument where there is something of this name
+  kKeep,  // what is there stays; a file that is missing is made
+};
+
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -92,6 +120,9 @@ class FileSystem {
 
   // kNotFound without the folder, kPermissionDenied, kInvalidArgument where a folder has this name.
   virtual Result<std::unique_ptr<FileWriter>> Create(std::string_view path);
+
+  // Errors as Create; kInvalidArgument also where another process has it open.
+  virtual Result<std::unique_ptr<AppendFile>> OpenAppend(std::string_view path, AppendMode mode);
 
   // One folder, whose parent exists. Ok if it is there already.
   virtual Status MakeFolder(std::string_view path);

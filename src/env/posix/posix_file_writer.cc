@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -58,6 +59,15 @@ int SyncFolder(const std::string& folder) {
   return error;
 }
 
+Status WriteAll(int fd, ConstBytes bytes, std::string_view path) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno != EINTR) return FailedToWrite(path, errno);
+    if (n > 0) bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return Status::Ok();
+}
+
 class PosixFileWriter final : public FileWriter {
  public:
   PosixFileWriter(std::string path, std::string partial, int fd)
@@ -70,12 +80,7 @@ class PosixFileWriter final : public FileWriter {
 
   Status Append(ConstBytes bytes) override {
     SLUICE_CHECK(fd_ >= 0);
-    while (!bytes.empty()) {
-      const ssize_t n = write(fd_, bytes.data(), bytes.size());
-      if (n < 0 && errno != EINTR) return FailedToWrite(path_, errno);
-      if (n > 0) bytes = bytes.subspan(static_cast<size_t>(n));
-    }
-    return Status::Ok();
+    return WriteAll(fd_, bytes, path_);
   }
 
   Status Finish() override {
@@ -96,7 +101,49 @@ class PosixFileWriter final : public FileWriter {
   bool is_finished_ = false;
 };
 
+class PosixAppendFile final : public AppendFile {
+ public:
+  PosixAppendFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  ~PosixAppendFile() override { close(fd_); }
+  PosixAppendFile(const PosixAppendFile&) = delete;
+
+  Status Append(ConstBytes bytes) override { return WriteAll(fd_, bytes, path_); }
+  Status Sync() override {
+    return fdatasync(fd_) == 0 ? Status::Ok() : FailedToWrite(path_, errno);
+  }
+  Status Cut(int64_t n_bytes) override {
+    return ftruncate(fd_, n_bytes) == 0 ? Status::Ok() : FailedToWrite(path_, errno);
+  }
+
+ private:
+  const std::string path_;
+  const int fd_;
+};
+
 }  // namespace
+
+Result<std::unique_ptr<AppendFile>> PosixFileSystem::OpenAppend(std::string_view path,
+                                                                AppendMode mode) {
+  const std::string name(path);
+  // A pipe that nobody reads must not block us before it is refused.
+  const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK;
+  const int fd = open(name.c_str(), mode == AppendMode::kNew ? flags | O_EXCL : flags, 0666);
+  if (fd < 0 && errno == EEXIST) return Status::Invalid(fmt::format("{}: exists already", path));
+  if (fd < 0) return FailedToWrite(path, errno);
+  auto file = std::make_unique<PosixAppendFile>(name, fd);
+  struct stat info;
+  if (fstat(fd, &info) != 0) return FailedToWrite(path, errno);
+  if (!S_ISREG(info.st_mode)) {
+    return Status::Invalid(fmt::format("{}: is not a regular file", path));
+  }
+  // Where there are no locks, nobody is kept out.
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return Status::Invalid(fmt::format("{}: another process is writing it", path));
+  }
+  const int error = SyncFolder(FolderOf(name));
+  if (error != 0) return FailedToWrite(path, error);
+  return std::unique_ptr<AppendFile>(std::move(file));
+}
 
 Result<std::unique_ptr<FileWriter>> PosixFileSystem::Create(std::string_view path) {
   const std::string name(path);

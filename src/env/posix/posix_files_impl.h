@@ -14,6 +14,7 @@ class PosixFileSystem : public FileSystem {
   Result<std::vector<std::string>> List(std::string_view folder) override;
   Result<WallTime> ModifiedAt(std::string_view path) override;
   Result<std::unique_ptr<FileWriter>> Create(std::string_view path) override;
+  Result<std::unique_ptr<AppendFile>> OpenAppend(std::string_view path, AppendMode mode) override;
   Status MakeFolder(std::string_view path) override;
   Result<int64_t> FreeBytes(std::string_view path) override;
 };

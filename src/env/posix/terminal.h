@@ -4,6 +4,8 @@
 
 namespace sluice {
 
+bool StdinIsTerminal();
+bool StdoutIsTerminal();
 bool StderrIsTerminal();
 
 }  // namespace sluice
