@@ -3,6 +3,7 @@
 #include "engine/planner.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kv/layout.h"
 
@@ -77,8 +78,9 @@ class StepBuilder {
     give(0, (n_left + 1) / 2);
     std::vector<size_t> by_need(prompts_.size() - 1);
     for (size_t i = 0; i < by_need.size(); ++i) by_need[i] = i + 1;
-    std::ranges::stable_sort(by_need, {},
-                             [&](size_t i) { return prompts_[i]->n_known - prompts_[i]->n_run; });
+    std::ranges::sort(by_need, {}, [&](size_t i) {
+      return std::pair(prompts_[i]->n_known - prompts_[i]->n_run, i);
+    });
     for (const size_t i : by_need) give(i, n_left);
     give(0, n_left);
   }
