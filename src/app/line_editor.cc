@@ -4,6 +4,7 @@
 
 #include <clocale>
 #include <cstdio>
+#include <cwchar>
 
 #include "app/command.h"
 #include "base/check.h"
@@ -38,7 +39,8 @@ struct LineEditor::State {
     el_set(editor, EL_EDITOR, "emacs");
     // While a line is typed Ctrl-C is a key; while an answer runs it is a signal.
     el_set(editor, EL_SETTY, "-d", "-isig", nullptr);
-    el_set(editor, EL_ADDFN, "cancel-line", "Give up this line.", &Cancel);
+    // The narrow form of it copies the names and never gives them back.
+    el_wset(editor, EL_ADDFN, L"cancel-line", L"Give up this line.", &Cancel);
     el_set(editor, EL_BIND, "^C", "cancel-line", nullptr);
   }
   ~State() {
@@ -48,7 +50,7 @@ struct LineEditor::State {
   }
 
   static char* Prompt(EditLine* e) { return Of(e).prompt.data(); }
-  static unsigned char Cancel(EditLine* e, int) {
+  static unsigned char Cancel(EditLine* e, wint_t) {
     State& self = Of(e);
     const auto* typed = el_line(e);
     self.cancelled_text.assign(typed->buffer, static_cast<size_t>(typed->lastchar - typed->buffer));
