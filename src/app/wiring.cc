@@ -60,8 +60,10 @@ Status LookAtModel(FileSystem& files,
   }
   Status fits = found.CheckFits();
   if (fits.ok()) return fits;
-  return {fits.code(), fmt::format("{}: {}; --kv-memory, --max-running and --context make it less",
-                                   options.model, fits.message())};
+  return {
+      fits.code(),
+      fmt::format("{}: {}; --kv-memory, --window-memory, --max-running and --context make it less",
+                  options.model, fits.message())};
 }
 
 std::array<std::byte, 32> MakeSecret(Entropy& entropy) {
