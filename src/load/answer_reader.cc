@@ -203,7 +203,9 @@ Status AnswerReader::Check(int64_t n_max) const {
     return Status::Invalid(
         fmt::format("usage says {} output tokens, {} were allowed", u.n_output, n_max));
   }
-  if (u.n_output < n_text_events_) {
+  // A token may bring text and a held rest, which comes behind the last token of its choice.
+  const int64_t n_choices = std::max<int64_t>(1, std::ssize(is_finished_));
+  if (u.n_output + n_choices < n_text_events_) {
     return Status::Invalid(fmt::format("usage says {} output tokens, {} events brought text",
                                        u.n_output, n_text_events_));
   }

@@ -74,7 +74,7 @@ class AnswerReader {
   AnswerTurn turn_;
   Status kept_;  // not ok: the turn is larger than may be kept
   int64_t kept_bytes_ = 0;
-  int64_t n_text_events_ = 0;            // each holds at least one token
+  int64_t n_text_events_ = 0;            // each but the last holds a token
   std::map<int64_t, bool> is_finished_;  // Chat: choices
 };
 

@@ -137,32 +137,41 @@ void AppendAnswer(Api api, const AnswerTurn& turn, std::string& messages) {
   for (const std::string& item : turn.items) Element(messages).Raw(item);
 }
 
-// The same result for every call of the answer; without calls it is said by the user.
-void AppendToolResults(Api api,
-                       const AnswerTurn& turn,
-                       std::string_view text,
-                       std::string& messages) {
-  if (turn.calls.empty()) return AppendUser(text, messages);
-  if (api == Api::kMessages) {
-    JsonWriter w = Element(messages);
-    w.Object().Key("role").String("user").Key("content").Array();
-    for (const AnswerTurn::Call& call : turn.calls) {
-      w.Object().Key("type").String("tool_result").Key("tool_use_id").String(call.id);
-      w.Key("content").String(text).EndObject();
-    }
-    w.EndArray().EndObject();
-    return;
-  }
+// What the calls of an answer are answered with where the trace goes on with something else: models
+// call when they like, and a server may refuse a history with calls that have no result.
+constexpr std::string_view kNotRun = "not run";
+
+// The same result for every call, and what the user says behind it.
+void AppendMessagesResults(const AnswerTurn& turn,
+                           std::string_view result,
+                           std::string_view said,
+                           std::string& messages) {
+  JsonWriter w = Element(messages);
+  w.Object().Key("role").String("user").Key("content").Array();
   for (const AnswerTurn::Call& call : turn.calls) {
+    w.Object().Key("type").String("tool_result").Key("tool_use_id").String(call.id);
+    w.Key("content").String(result).EndObject();
+  }
+  if (!said.empty()) w.Object().Key("type").String("text").Key("text").String(said).EndObject();
+  w.EndArray().EndObject();
+}
+
+void AppendTurn(Api api, const AnswerTurn& last, const TraceTurn& now, std::string& messages) {
+  if (last.calls.empty()) return AppendUser(now.text, messages);
+  const std::string_view result = now.is_tool_result ? std::string_view(now.text) : kNotRun;
+  const std::string_view said = now.is_tool_result ? std::string_view() : now.text;
+  if (api == Api::kMessages) return AppendMessagesResults(last, result, said, messages);
+  for (const AnswerTurn::Call& call : last.calls) {
     JsonWriter w = Element(messages);
     if (api == Api::kChat) {
       w.Object().Key("role").String("tool").Key("tool_call_id").String(call.id);
-      w.Key("content").String(text).EndObject();
+      w.Key("content").String(result).EndObject();
     } else {
       w.Object().Key("type").String("function_call_output").Key("call_id").String(call.id);
-      w.Key("output").String(text).EndObject();
+      w.Key("output").String(result).EndObject();
     }
   }
+  if (!said.empty()) AppendUser(said, messages);
 }
 
 }  // namespace
@@ -208,11 +217,7 @@ Result<Workload::Request> Workload::Next(int64_t number, int32_t turn, History& 
   const TraceConversation& conversation = conversations_[line];
   const TraceTurn& now = conversation.turns[static_cast<size_t>(turn)];
   if (turn > 0) AppendAnswer(options_.api, history.last, history.messages);
-  if (now.is_tool_result) {
-    AppendToolResults(options_.api, history.last, now.text, history.messages);
-  } else {
-    AppendUser(now.text, history.messages);
-  }
+  AppendTurn(options_.api, history.last, now, history.messages);
   const Frame frame{.model = options_.model,
                     .system = conversation.system,
                     .tools = conversation.tools,

@@ -121,6 +121,25 @@ TEST(Workload, AResultWithoutACallIsSaidByTheUser) {
             std::string::npos);
 }
 
+TEST(Workload, CallsWithoutAResultGetOneBeforeTheUserGoesOn) {
+  const std::string trace = R"({"turns":[{"user":"a"},{"user":"b"}]})";
+  const std::map<Api, std::string> wanted = {
+      {Api::kChat, R"({"role":"tool","tool_call_id":"c","content":"not run"},)"
+                   R"({"role":"user","content":"b"}])"},
+      {Api::kMessages, R"([{"type":"tool_result","tool_use_id":"c","content":"not run"},)"
+                       R"({"type":"text","text":"b"}]}])"},
+      {Api::kResponses, R"({"type":"function_call_output","call_id":"c","output":"not run"},)"
+                        R"({"role":"user","content":"b"}])"}};
+  for (const auto& [api, want] : wanted) {
+    const Workload workload = Open({.api = api, .trace = "t"}, trace);
+    Workload::History history;
+    (void)workload.Next(0, 0, history);
+    history.last = {.calls = {{"c", "ls", "{}"}}};
+    const std::string body = workload.Next(0, 1, history)->body;
+    EXPECT_NE(body.find(want), std::string::npos) << body;
+  }
+}
+
 TEST(Workload, EveryApiHasItsOwnHistory) {
   for (const Api api : {Api::kMessages, Api::kResponses}) {
     const Workload workload = Open({.api = api, .trace = "t"}, std::string(kTrace));

@@ -201,7 +201,7 @@ def test_answers_that_are_not_right_are_counted():
     server = Canned(
         whole(EVENTS + b"data: [DONE]\n\n"),
         whole(EVENTS),  # no terminal event
-        whole(EVENTS.replace(b'ens":1', b'ens":0') + b"data: [DONE]\n\n"),
+        whole(EVENTS[: EVENTS.index(b"\n\n") + 2] * 2 + EVENTS + b"data: [DONE]\n\n"),
         whole(EVENTS.replace(b"data: {", b"data: ", 1)),
         HEAD + b"Content-Length: 500\r\n\r\n" + EVENTS,  # cut
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
