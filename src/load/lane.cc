@@ -5,6 +5,7 @@
 #include <boost/asio/connect.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <utility>
 
 #include "base/check.h"
 #include "base/limits.h"
@@ -69,10 +70,12 @@ serve::Detached Lane::Run() {
     const std::optional<Job> job = site_.schedule->Take(site_.clock.Now());
     if (!job) {
       if (site_.schedule->over(site_.clock.Now())) break;
-      site_.idle.push_back(this);
+      // Also something else than a job may have woken it.
+      if (!std::exchange(is_idle_, true)) site_.idle.push_back(this);
       co_await wake_;
       continue;
     }
+    if (std::exchange(is_idle_, false)) std::erase(site_.idle, this);
     ++site_.n_in_flight;
     co_await Converse(*job);
     --site_.n_in_flight;

@@ -48,8 +48,11 @@ class Lane {
 
   // Takes jobs until there will be none.
   serve::Detached Run();
-  // The schedule or the site has news.
-  void Wake() { wake_.Raise(); }
+  // The schedule or the site has news. It is no longer in Site::idle.
+  void Wake() {
+    is_idle_ = false;
+    wake_.Raise();
+  }
   bool has_ended() const { return has_ended_; }
 
  private:
@@ -77,6 +80,7 @@ class Lane {
   std::optional<serve::TcpSocket> socket_;  // while connecting
   std::unique_ptr<serve::Stream> stream_;   // null: no connection
   bool has_no_server_ = false;              // the last connection was refused
+  bool is_idle_ = false;                    // it stands in Site::idle
   bool has_ended_ = false;
 };
 
