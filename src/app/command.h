@@ -34,6 +34,7 @@ int LogitsMain(const CommandLine& line);
 int DoctorMain(const CommandLine& line);
 int InspectMain(const CommandLine& line);
 int MakeModelMain(const CommandLine& line);
+int BenchMain(const CommandLine& line);
 int VersionMain(const CommandLine& line);
 
 // Whether --help or -h stands anywhere, for commands whose help is one text.

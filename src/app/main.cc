@@ -30,6 +30,7 @@ constexpr Command kCommands[] = {
     {"logits", "Write the logits of a prompt to a file.", &LogitsMain},
     {"doctor", "Print every limit; print the way of a token.", &DoctorMain},
     {"inspect", "Say what a model folder holds and what it needs.", &InspectMain},
+    {"bench", "Measure a server under load.", &BenchMain},
     {"make-model", "Write a model folder with random weights.", &MakeModelMain},
     {"version", "Print the version.", &VersionMain},
 };

@@ -52,15 +52,21 @@ InterruptScope::~InterruptScope() {
 bool TakeInterrupt() { return is_interrupted.exchange(false, std::memory_order_acq_rel); }
 
 struct SignalThread::State {
-  explicit State(serve::Server& given_server) : server(given_server), thread([this] { Run(); }) {}
+  State(serve::Server* given_server, load::Runner* given_load)
+      : server(given_server), load(given_load), thread([this] { Run(); }) {}
   void Run() noexcept;
+  void OnServerSignal(int signal_number);
 
-  serve::Server& server;
+  serve::Server* const server;  // one of the two
+  load::Runner* const load;
+  bool draining = false;
   std::atomic<bool> ending{false};
   std::thread thread;  // last: it uses the others
 };
 
-SignalThread::SignalThread(serve::Server& server) : state_(std::make_unique<State>(server)) {}
+SignalThread::SignalThread(serve::Server& server)
+    : state_(std::make_unique<State>(&server, nullptr)) {}
+SignalThread::SignalThread(load::Runner& load) : state_(std::make_unique<State>(nullptr, &load)) {}
 
 SignalThread::~SignalThread() {
   state_->ending.store(true, std::memory_order_release);
@@ -70,20 +76,24 @@ SignalThread::~SignalThread() {
 
 void SignalThread::State::Run() noexcept {
   const sigset_t set = Awaited();
-  bool draining = false;
   while (true) {
     int signal_number = 0;
     SLUICE_CHECK(sigwait(&set, &signal_number) == 0);
     if (ending.load(std::memory_order_acquire)) return;
-    if (signal_number == SIGHUP) {
-      server.Reload();
-    } else if (signal_number != kEnd && !draining) {
-      draining = true;
-      server.Drain();
-    } else if (signal_number != kEnd) {
-      Log(LogLevel::kWarn, "stopping at once");
-      server.Stop();
-    }
+    if (signal_number == kEnd) continue;
+    load != nullptr ? load->Stop() : OnServerSignal(signal_number);
+  }
+}
+
+void SignalThread::State::OnServerSignal(int signal_number) {
+  if (signal_number == SIGHUP) {
+    server->Reload();
+  } else if (!draining) {
+    draining = true;
+    server->Drain();
+  } else {
+    Log(LogLevel::kWarn, "stopping at once");
+    server->Stop();
   }
 }
 

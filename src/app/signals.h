@@ -1,5 +1,5 @@
-// SignalThread: turns signals into calls on the server. SIGTERM and SIGINT drain it, the second one
-// stops it at once; SIGHUP reloads the keys.
+// SignalThread: turns signals into calls. SIGTERM and SIGINT drain a server, the second one stops
+// it at once, and SIGHUP reloads its keys; each of them stops a load.
 //
 // A thread of its own waits for them (sigwait), so nothing runs in a signal handler and no wait is
 // interrupted. A command without a server takes Ctrl-C with an InterruptScope.
@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "env/posix/event_bell.h"
+#include "load/runner.h"
 #include "serve/server.h"
 
 namespace sluice::app {
@@ -18,8 +19,9 @@ void BlockSignals();
 
 class SignalThread {
  public:
-  // `server` outlives it.
+  // What is called outlives it.
   explicit SignalThread(serve::Server& server);
+  explicit SignalThread(load::Runner& load);
   ~SignalThread();
   SignalThread(const SignalThread&) = delete;
 

@@ -43,6 +43,9 @@ struct TokenEvent {
   int32_t first_index = 0;             // of tokens[0], counted from the first generated token
   SmallVec<TokenId, 6> tokens;         // may be empty on a terminal event
   std::vector<TokenLogprob> logprobs;  // one per token if asked for, else empty
+  // Of tokens of the prompt, if asked for: of those before this event are all told. The first token
+  // of a prompt has none and is left out.
+  std::vector<TokenLogprob> prompt_logprobs;
   std::unique_ptr<EventEnd> end;       // terminal event
   int32_t n_cached = -1;               // tokens of the prompt found in the cache; -1: not known yet
 };

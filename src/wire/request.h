@@ -32,8 +32,14 @@ struct SamplingParams {
   std::optional<uint64_t> seed;
   bool logprobs = false;
   int32_t n_top_logprobs = 0;  // [0, 20], alternatives per token
+  // Tokens of the prompt are scored, too, with so many alternatives, [0, 20]; absent: they are not.
+  std::optional<int32_t> n_prompt_logprobs;
   std::vector<LogitBias> logit_bias;
 };
+
+// Who comes first where requests wait: strictly by class (spec pd-and-routing.md §4.8).
+enum class RequestClass : uint8_t { kInteractive, kDefault, kBulk };
+inline constexpr int32_t kNumRequestClasses = 3;
 
 // One scripted answer (spec script-format.md): what the model "samples", with its timing and its
 // injected fault. Chosen in request preparation; the token source plays it and knows nothing of the
@@ -55,6 +61,8 @@ struct ScriptPlay {
 struct GenerateRequest {
   RequestId id;
   TenantId tenant;
+  KeyId key;  // among the requests of one class, keys take turns
+  RequestClass request_class = RequestClass::kDefault;
   Time deadline = Time::Max();  // then the request ends with kDeadlineExceeded
   std::shared_ptr<const std::vector<TokenId>> prompt;  // the choices of one request share it
   int32_t n_max = 0;                                   // tokens to generate at most, >= 1
