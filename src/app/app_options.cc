@@ -30,8 +30,14 @@ void DeclareModel(AppOptions& o, OptionSet& set) {
           {.help = "Folder of the model that answers; the first argument of the command, without "
                    "a flag, is the same.",
            .value = "FOLDER"});
-  set.Add("script", &o.script,
-          {.help = "Script that answers in place of a model.", .value = "FILE"});
+  set.Add(
+      "script", &o.script,
+      {.help = "Script that answers in place of a model; with a model, the tokens that it would "
+               "sample are the script's.",
+       .value = "FILE"});
+  set.Add("script-engine", &o.script_engine,
+          {.help = "Without a model, scripts run through the engine over a model without "
+                   "arithmetic: batching, KV memory and prefix cache are the real ones."});
   set.Add("tokenizer", &o.tokenizer,
           {.help = "tokenizer.json of the model, or a folder that has one; without it that of the "
                    "model's folder, or of a script a small one of the same kind.",
@@ -133,7 +139,16 @@ Status AppOptions::ReadSources(OptionSet& set,
   return Status::Ok();
 }
 
+Status AppOptions::CheckAnswers() const {
+  if (!script.empty() || !model.empty()) return Status::Ok();
+  return Status::Invalid(
+      "MODEL, a folder, or --script FILE is to answer, such as share/demo.jsonl; none is named");
+}
+
 Status AppOptions::Check() const {
+  if (script_engine && script.empty()) {
+    return Status::Invalid("script-engine is set and no script: name one with script");
+  }
   if (serve.tls_certificate.empty() != serve.tls_key.empty()) {
     return Status::Invalid("tls-certificate and tls-key go together: only one of them is set");
   }

@@ -28,9 +28,10 @@ struct AppOptions {
   bool print_config = false;
   std::string config;
 
-  // Model: one of these answers.
+  // Model: one of these answers. Both: the model runs, and what it samples is the script's.
   std::string model;
   std::string script;
+  bool script_engine = false;
   std::string tokenizer;
   std::string model_name = "deepseek-flash";
   std::vector<std::string> model_aliases = {"deepseek-v4-flash", "DeepSeek-V4.1-Flash"};
@@ -67,6 +68,11 @@ struct AppOptions {
                      FileSystem& files,
                      std::vector<std::string>* others = nullptr);
 
+  // Whether requests go through the engine: a model runs, or what stands for one.
+  bool has_engine() const { return !model.empty() || script_engine; }
+
+  // Whether something answers, for commands that need it.
+  Status CheckAnswers() const;
   // What concerns several options: half a TLS configuration, an open door.
   Status Check() const;
 };

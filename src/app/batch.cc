@@ -155,14 +155,15 @@ int BatchMain(const CommandLine& line) {
   std::vector<std::string> paths;
   const ToolUsage usage{.command = kCommand, .help = kHelp, .line = line, .files = posix.env().fs};
   if (const auto code = ReadToolUsage(usage, set, serve, paths)) return *code;
-  if (serve.script.empty() && serve.model.empty() && paths.size() == 3) {
+  if (serve.model.empty() && paths.size() == 3) {
     serve.model = paths[0];
     paths.erase(paths.begin());
   }
-  if (paths.size() != 2 || serve.script.empty() == serve.model.empty()) {
+  if (paths.size() != 2 || !serve.CheckAnswers().ok()) {
     return FailUsage(kCommand, Status::Invalid("name MODEL or --script FILE, then IN.jsonl and "
                                                "OUT.jsonl"));
   }
+  if (Status status = serve.Check(); !status.ok()) return FailUsage(kCommand, status);
   if (options.quiet) serve.log.level = std::max(serve.log.level, LogLevel::kWarn);
   if (Status status = InitLog(serve.log); !status.ok()) return Fail(kCommand, status);
   const Status status = Batch(posix.env(), options, serve, paths);

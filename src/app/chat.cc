@@ -192,9 +192,7 @@ int ChatMain(const CommandLine& line) {
   const ToolUsage usage{.command = kCommand, .help = kHelp, .line = line, .files = posix.env().fs};
   if (const auto code = ReadToolUsage(usage, set, serve, model)) return *code;
   if (model && serve.model.empty()) serve.model = *model;
-  if (serve.script.empty() == serve.model.empty()) {
-    return FailUsage(kCommand, Status::Invalid("name MODEL, a folder, or --script FILE"));
-  }
+  if (Status status = serve.CheckAnswers(); !status.ok()) return FailUsage(kCommand, status);
   if (Status status = InitLog(serve.log); !status.ok()) return Fail(kCommand, status);
   const Status status = Chat(posix.env(), options, serve);
   return status.ok() ? kDone : Fail(kCommand, status);

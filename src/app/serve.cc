@@ -42,6 +42,14 @@ bool HasDialect(std::string_view name) {
                      [name](const codec::Dialect& d) { return d.name == name; });
 }
 
+// What is run, and what its answers are taken from.
+std::string AnswersFrom(const AppOptions& options) {
+  if (options.script.empty()) return options.model;
+  if (!options.model.empty()) return fmt::format("{}, run on {}", options.script, options.model);
+  return options.script_engine ? options.script + ", run on a model without arithmetic"
+                               : options.script;
+}
+
 // The first two lines are read by programs that start us on port 0.
 std::string Banner(const AppOptions& options, const serve::Server& server, int32_t n_context) {
   const std::string scheme = options.serve.tls_certificate.empty() ? "http" : "https";
@@ -55,10 +63,10 @@ std::string Banner(const AppOptions& options, const serve::Server& server, int32
     text += fmt::format("admin on http://127.0.0.1:{}\n", server.admin_port());
   }
   text += fmt::format("\nsluice {}: model {}, answers from {}\n", kVersion, options.model_name,
-                      options.script.empty() ? options.model : options.script);
-  if (options.script.empty()) {
-    text += fmt::format("at most {} answers of {} tokens at once; loading\n", options.max_running,
-                        n_context);
+                      AnswersFrom(options));
+  if (options.has_engine()) {
+    text += fmt::format("at most {} answers of {} tokens at once{}\n", options.max_running,
+                        n_context, options.model.empty() ? "" : "; loading");
   }
   text += fmt::format(
       "\n  curl -N {}/v1/chat/completions -H 'content-type: application/json' \\\n"
@@ -104,11 +112,7 @@ int ServeMain(const CommandLine& line) {
     Print(set.PrintConfig());
     return kDone;
   }
-  if (options.script.empty() == options.model.empty()) {
-    return FailUsage(kCommand,
-                     Status::Invalid("one of MODEL, a folder, and --script FILE is to answer, such "
-                                     "as share/demo.jsonl"));
-  }
+  if (status = options.CheckAnswers(); !status.ok()) return FailUsage(kCommand, status);
   return Serve(posix.env(), options);
 }
 

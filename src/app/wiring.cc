@@ -18,9 +18,12 @@
 #include "codec/format/deepseek_v41/format.h"
 #include "codec/script_book.h"
 #include "model/loader.h"
+#include "model/stub.h"
 
 namespace sluice::app {
 namespace {
+
+using codec::deepseek_v41::Control;
 
 Result<codec::ScriptBook> ReadScript(FileSystem& files,
                                      const std::string& path,
@@ -29,6 +32,29 @@ Result<codec::ScriptBook> ReadScript(FileSystem& files,
   Result<codec::ScriptBook> book = codec::ScriptBook::Parse(text, n_vocabulary);
   if (!book) book.error().AddContext(path);
   return book;
+}
+
+// KV blocks of the model without arithmetic, unless kv-memory says how many: 4 million tokens.
+constexpr int64_t kStubBlocks = 65'536;
+
+Status CheckKvMemory(const AppOptions& options, int32_t n_context, const MemoryPlan& plan) {
+  const int64_t n_least = kv::Layout::BlocksFor(n_context);
+  if (plan.kv >= n_least * plan.kv_block) return Status::Ok();
+  return Status::InvalidField(
+      "kv-memory",
+      fmt::format("kv-memory = {} bytes is not enough for one answer of {} tokens: must be at "
+                  "least {} bytes; context makes it less",
+                  options.kv_memory_bytes, n_context, n_least * plan.kv_block));
+}
+
+// Blocks and slots of a model without arithmetic.
+Result<MemoryPlan> PlanOfStub(const AppOptions& options, const codec::ModelCard& card) {
+  const kv::Layout layout = model::StubModel::MakeLayout();
+  MemoryPlan plan{.kv_block = layout.block_bytes(), .slot = layout.slot_bytes()};
+  plan.kv = options.kv_memory_bytes > 0 ? options.kv_memory_bytes : kStubBlocks * plan.kv_block;
+  plan.n_windows = options.prefix_cache ? options.window_memory_bytes / plan.slot : 0;
+  SLUICE_TRY(CheckKvMemory(options, card.n_context, plan));
+  return plan;
 }
 
 // Whether the model is one and fits, before anything of it is read. Takes from the card's context
@@ -50,14 +76,7 @@ Status LookAtModel(FileSystem& files,
                       .n_rows = int64_t{options.max_running} + options.n_prefill_chunk}));
   if (options.kv_memory_bytes == 0) found.ShrinkKv();
   plan = found.plan;
-  const int64_t n_least = kv::Layout::BlocksFor(card.n_context);
-  if (plan.kv < n_least * plan.kv_block) {
-    return Status::InvalidField(
-        "kv-memory",
-        fmt::format("kv-memory = {} bytes is not enough for one answer of {} tokens: must be at "
-                    "least {} bytes; context makes it less",
-                    options.kv_memory_bytes, card.n_context, n_least * plan.kv_block));
-  }
+  SLUICE_TRY(CheckKvMemory(options, card.n_context, plan));
   Status fits = found.CheckFits();
   if (fits.ok()) return fits;
   return {
@@ -87,6 +106,10 @@ struct Answering {
                      const AppOptions& options,
                      const MemoryPlan& plan,
                      int32_t n_waiting_max);
+  engine::Engine::Params EngineParams(const Env& env,
+                                      const AppOptions& options,
+                                      const MemoryPlan& plan,
+                                      int32_t n_waiting_max);
   codec::PrepareContext ContextFor(const AppOptions& options);
 
   const codec::ModelCard model;
@@ -103,10 +126,22 @@ Status Answering::OpenService(const Env& env,
   if (!options.script.empty()) {
     SLUICE_TRY(codec::ScriptBook book, ReadScript(env.fs, options.script, format->n_tokens()));
     script.emplace(std::move(book));
+  }
+  if (!options.has_engine()) {
     service.emplace(
         std::in_place_type<wire::ScriptedService>,
         wire::ScriptedService::Params{
             .max_running = options.max_running, .max_waiting = n_waiting_max, .bell = bell.bell()});
+    return Status::Ok();
+  }
+  const engine::Engine::Params params = EngineParams(env, options, plan, n_waiting_max);
+  if (options.model.empty()) {
+    service.emplace(
+        std::in_place_type<engine::Engine>, params,
+        model::LoadedModel{.model = std::make_unique<model::StubModel>(
+                               model::StubModel::Params{.n_vocab = format->n_tokens(),
+                                                        .n_context = model.n_context,
+                                                        .eos = format->control(Control::kEnd)})});
     return Status::Ok();
   }
   SLUICE_TRY(model::Loader loader, model::Loader::Open(env.fs, options.model));
@@ -115,29 +150,33 @@ Status Answering::OpenService(const Env& env,
         fmt::format("tokenizer.json has {} tokens and the model {}: it belongs to another",
                     format->n_tokens(), loader.n_vocab()));
   }
-  // Where they are not shown, they are not sampled either (spec recipe.md §8.1).
-  std::vector<TokenId> banned;
-  if (options.codec.ToProfile().remove_stray_specials) {
-    banned.assign(format->stray().begin(), format->stray().end());
-  }
-  service.emplace(std::in_place_type<engine::Engine>,
-                  engine::Engine::Params{.max_running = options.max_running,
-                                         .max_waiting = n_waiting_max,
-                                         .n_context = model.n_context,
-                                         .n_prompt_rows = options.n_prefill_chunk,
-                                         .n_blocks = static_cast<int32_t>(plan.kv / plan.kv_block),
-                                         .prefix_cache = options.prefix_cache,
-                                         .n_windows = static_cast<int32_t>(plan.n_windows),
-                                         .prefill = options.prefill,
-                                         .replay = options.replay,
-                                         .n_threads = options.compute.NumThreads(),
-                                         .arithmetic = options.compute.arithmetic,
-                                         .banned = std::move(banned),
-                                         .seed = env.entropy.Next(),
-                                         .cache_secret = MakeSecret(env.entropy),
-                                         .bell = bell.bell()},
-                  std::move(loader));
+  service.emplace(std::in_place_type<engine::Engine>, params, std::move(loader));
   return Status::Ok();
+}
+
+engine::Engine::Params Answering::EngineParams(const Env& env,
+                                               const AppOptions& options,
+                                               const MemoryPlan& plan,
+                                               int32_t n_waiting_max) {
+  engine::Engine::Params params{.max_running = options.max_running,
+                                .max_waiting = n_waiting_max,
+                                .n_context = model.n_context,
+                                .n_prompt_rows = options.n_prefill_chunk,
+                                .n_blocks = static_cast<int32_t>(plan.kv / plan.kv_block),
+                                .prefix_cache = options.prefix_cache,
+                                .n_windows = static_cast<int32_t>(plan.n_windows),
+                                .prefill = options.prefill,
+                                .replay = options.replay,
+                                .n_threads = options.compute.NumThreads(),
+                                .arithmetic = options.compute.arithmetic,
+                                .seed = env.entropy.Next(),
+                                .cache_secret = MakeSecret(env.entropy),
+                                .bell = bell.bell()};
+  // Where they are not shown, they are not sampled either (spec recipe.md §8.1).
+  if (options.codec.ToProfile().remove_stray_specials) {
+    params.banned.assign(format->stray().begin(), format->stray().end());
+  }
+  return params;
 }
 
 Result<std::unique_ptr<Answering>> Answering::Open(const Env& env,
@@ -148,7 +187,11 @@ Result<std::unique_ptr<Answering>> Answering::Open(const Env& env,
                            .n_context = options.n_context,
                            .n_output_max = options.n_output_max};
   MemoryPlan plan;
-  if (options.script.empty()) SLUICE_TRY(LookAtModel(env.fs, options, card, plan));
+  if (!options.model.empty()) {
+    SLUICE_TRY(LookAtModel(env.fs, options, card, plan));
+  } else if (options.script_engine) {
+    SLUICE_TRY(plan, PlanOfStub(options, card));
+  }
   std::string tokenizer;
   SLUICE_TRY(auto format, ReadFormat(env.fs, options, tokenizer));
   auto answering = std::make_unique<Answering>(std::move(card), std::move(format));

@@ -233,7 +233,8 @@ std::span<const Batch::Drawing> Batch::Run(const StepPlan& plan) {
   drawings_.clear();
   for (const StepPlan::Part& part : plan.parts) {
     Sequence& sequence = At(part.slot);
-    sequence.is_sick = part.draws && !IsFinite(logits.first(n_vocab));
+    sequence.is_sick = part.draws && (sequence.n_known() == sequence.n_healthy ||
+                                      !IsFinite(logits.first(n_vocab)));
     Advance(part);
     if (!part.draws) continue;
     drawings_.push_back({.sequence = sequence, .logits = logits.first(n_vocab)});

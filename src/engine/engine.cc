@@ -9,7 +9,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
+#include "base/metrics.h"
 #include "base/rng.h"
+#include "wire/script_player.h"
 
 namespace sluice::engine {
 namespace {
@@ -74,11 +77,13 @@ Time Engine::Step(Time now) {
   desk_.BeginStep(now);
   if (!batch_) return desk_.EndStep(now);  // it could not be loaded
   batch_->ReleaseEnded();
-  Admit();
+  Admit(now);
   const StepPlan plan = batch_->Plan(now);
   if (!plan.parts.empty()) {
-    for (const Batch::Drawing& drawing : batch_->Run(plan)) Commit(drawing);
-    batch_->ReleaseEnded();
+    for (const Batch::Drawing& drawing : batch_->Run(plan)) {
+      if (fault_.ok()) Commit(drawing, now);
+    }
+    fault_.ok() ? batch_->ReleaseEnded() : Recover();
   }
   if (params_.checks_invariants) {
     const std::string wrong = batch_->CheckInvariants();
@@ -89,6 +94,7 @@ Time Engine::Step(Time now) {
 
 Status Engine::Submit(wire::GenerateRequest request, wire::EventQueue& out) {
   if (state_.load(std::memory_order_acquire) != State::kServing) return RefuseUnloaded();
+  if (request.script != nullptr) SLUICE_TRY(request.script->refuse);
   SLUICE_TRY(Check(request));
   return desk_.Submit(std::move(request), out);
 }
@@ -169,6 +175,11 @@ void Engine::Open(model::LoadedModel loaded) {
   executor_ = std::move(*opened);
   banned_ = params_.banned;
   std::erase(banned_, executor_->info().eos);
+  OpenBatch();
+  state_.store(State::kServing, std::memory_order_release);
+}
+
+void Engine::OpenBatch() {
   batch_.emplace(
       Batch::Params{.n_slots = params_.max_running,
                     .n_prompt_rows = params_.n_prompt_rows,
@@ -177,7 +188,6 @@ void Engine::Open(model::LoadedModel loaded) {
                     .n_windows = params_.n_windows,
                     .secret = params_.cache_secret},
       desk_, *executor_);
-  state_.store(State::kServing, std::memory_order_release);
 }
 
 void Engine::FailLoading(Status status) {
@@ -185,7 +195,7 @@ void Engine::FailLoading(Status status) {
   state_.store(State::kFailed, std::memory_order_release);
 }
 
-void Engine::Admit() {
+void Engine::Admit(Time now) {
   while (Seat* seat = desk_.FirstInLine()) {
     desk_.Begin(*seat);
     const wire::GenerateRequest& request = seat->request();
@@ -204,17 +214,25 @@ void Engine::Admit() {
     if (sampling.repetition_penalty != 1) {
       seq.history = HistoryOf(*request.prompt, executor_->info().n_vocab);
     }
+    if (request.script == nullptr) continue;
+    const wire::ScriptPlay& script = *request.script;
+    if (script.fault == wire::ScriptPlay::Fault::kSick) {
+      seq.n_healthy = seq.n_prompt + script.fault_after;
+    }
+    const Time due = now + script.first + script.pace;
+    if (due > now) desk_.Sleep(*seat, due);
   }
 }
 
 // Ends, like the end token and stop ids, are neither sent nor counted; the last token of the limit
 // is both.
-void Engine::Commit(const Batch::Drawing& drawing) {
+void Engine::Commit(const Batch::Drawing& drawing, Time now) {
   Sequence& seq = drawing.sequence;
   const std::span<const float> logits = drawing.logits;
   Seat& seat = *seq.seat;
   const wire::GenerateRequest& request = seat.request();
   if (seq.is_sick) return desk_.Fail(seat, Sick());
+  if (request.script != nullptr) return Play(seq, now);
   const std::optional<TokenId> drawn = Draw(drawing);
   if (!drawn) return desk_.Fail(seat, NothingLeft());
   const TokenId token = *drawn;
@@ -233,6 +251,44 @@ void Engine::Commit(const Batch::Drawing& drawing) {
   seq.tokens.push_back(token);
   if (HasPenalties(request.sampling)) Count(token, seq.history);
   desk_.Send(seat, std::move(event));
+}
+
+void Engine::Play(Sequence& sequence, Time now) {
+  Seat& seat = *sequence.seat;
+  const wire::ScriptPlay& script = *seat.request().script;
+  if (wire::FaultStrikes(script, seat.n_sent())) return Strike(seat);
+  wire::ScriptedEvent next = wire::NextScriptedEvent(seat.request(), seat.n_sent(), sequence.n_max);
+  if (next.finish != wire::FinishReason::kNone) {
+    return desk_.End(seat, std::move(next.event), next.finish);
+  }
+  sequence.tokens.insert(sequence.tokens.end(), next.event.tokens.begin(), next.event.tokens.end());
+  desk_.Send(seat, std::move(next.event));
+  if (script.pace.ns > 0) desk_.Sleep(seat, now + script.pace);
+}
+
+void Engine::Strike(Seat& seat) {
+  switch (seat.request().script->fault) {
+    case wire::ScriptPlay::Fault::kNone:
+    case wire::ScriptPlay::Fault::kSick:  // Batch::Run
+      break;
+    case wire::ScriptPlay::Fault::kFail:
+      fault_ = Status(ErrorCode::kInternal, "the engine failed, as its script demands");
+      break;
+    case wire::ScriptPlay::Fault::kHang:
+      desk_.Sleep(seat, Time::Max());
+      break;
+    case wire::ScriptPlay::Fault::kDie:
+      wire::Die();
+  }
+}
+
+// What the memory holds is not to be trusted any more, so nothing of it is found again.
+void Engine::Recover() {
+  Log(LogLevel::kError, "the engine failed and begins anew", {{"status", fault_.message()}});
+  metrics::Add(metrics::kEngineFaults);
+  desk_.FailBegun(fault_);
+  fault_ = Status::Ok();
+  OpenBatch();
 }
 
 // Changes the row, unless somebody else looks at it later.

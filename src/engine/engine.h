@@ -15,6 +15,11 @@
 // 3. No step is in flight between two Steps: what a request held is free in the Step that sees its
 //    end.
 // 4. A request that is refused or fails touches no other.
+// 5. A fault of the engine itself ends those that have begun with an error. Nothing computed before
+//    it is used again; those that wait are served behind it.
+//
+// A request with a script gets the tokens of that (spec script-format.md); everything else about it
+// is as real as for the others.
 
 #pragma once
 
@@ -99,8 +104,12 @@ class Engine final : public wire::TokenService {
   Status RefuseUnloaded() const;
   Status Check(const wire::GenerateRequest& request) const;
 
-  void Admit();
-  void Commit(const Batch::Drawing& drawing);
+  void OpenBatch();
+  void Admit(Time now);
+  void Commit(const Batch::Drawing& drawing, Time now);
+  void Play(Sequence& sequence, Time now);
+  void Strike(Seat& seat);
+  void Recover();
   std::optional<TokenId> Draw(const Batch::Drawing& drawing);
 
   // Constant after construction.
@@ -122,6 +131,7 @@ class Engine final : public wire::TokenService {
   Status failure_;
   std::unique_ptr<Executor> executor_;
   std::optional<Batch> batch_;  // from kServing on
+  Status fault_;                // not OK: of the step that runs
   std::vector<TokenId> banned_;
   Sampler sampler_;
   std::vector<float> adjusted_;  // scratch of Draw

@@ -108,8 +108,11 @@ struct EngineInVirtualTime {
     auto counting = std::make_unique<CountingModel>(params.n_context);
     counting->lead = lead;
     counting->steps = &steps;
+    return StartWith(params, std::move(counting));
+  }
+  Engine& StartWith(const Engine::Params& params, std::unique_ptr<model::Model> model) {
     engine = std::make_unique<Engine>(
-        params, model::LoadedModel{.checkpoint = nullptr, .model = std::move(counting)});
+        params, model::LoadedModel{.checkpoint = nullptr, .model = std::move(model)});
     return *engine;
   }
   Listener& Submit(wire::GenerateRequest request) {

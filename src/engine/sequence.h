@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -43,6 +44,8 @@ struct Sequence {
   std::optional<Awaited> awaited;
   bool was_counted = false;  // its hit was told
   bool is_sick = false;      // its rows are no numbers: nobody else may use them
+  // Known tokens at which a script makes it sick, as if its rows were no numbers.
+  int32_t n_healthy = std::numeric_limits<int32_t>::max();
 
   // kRunning.
   kv::Lease lease;

@@ -176,7 +176,7 @@ TEST(PrefixIndex, RandomUseKeepsEveryBlockOnce) {
   EXPECT_EQ(index.n_evictable(), index.n_blocks());
 }
 
-TEST(BlockKey, NamesEverythingThatRowsDependOn) {
+TEST(BlockKey, S15NamesEverythingThatRowsDependOn) {
   const Layout layout{.block_components = {{.name = "a", .row_bytes = 8, .tokens_per_row = 2}}};
   const Layout other{.block_components = {{.name = "a", .row_bytes = 8, .tokens_per_row = 1}}};
   const std::string secret = "secret", wrong = "Secret";
@@ -199,6 +199,34 @@ TEST(BlockKey, NamesEverythingThatRowsDependOn) {
   EXPECT_NE(ChildKey(root, tokens, std::as_bytes(std::span(secret))), key);
   tokens[63] = TokenId(2);
   EXPECT_NE(ChildKey(root, tokens), key);
+}
+
+// Keys are whole SHA-256 sums under a secret: nobody can look for two that meet, and by accident
+// 2^64 blocks would be needed for a chance of 2^-129.
+TEST(BlockKey, S15KeysAreWholeSumsUnderASecret) {
+  static_assert(sizeof(BlockKey) == 32);
+  const Layout layout{.block_components = {{.name = "a", .row_bytes = 8}}};
+  const auto key_under = [&](const std::string& secret) {
+    return ChildKey(RootKey(std::as_bytes(std::span(secret)), layout, {}), Filled(1, 64));
+  };
+  const BlockKey one = key_under("one"), two = key_under("two");
+  int n_equal = 0;
+  for (size_t i = 0; i < one.bytes.size(); ++i) n_equal += one.bytes[i] == two.bytes[i] ? 1 : 0;
+  EXPECT_LT(n_equal, 4);
+}
+
+// Also if keys met: a hit is a comparison of tokens.
+TEST(PrefixIndex, S15AHitIsComparedTokenByToken) {
+  PrefixIndex index;
+  const Tokens first = Filled(1, 64);
+  index.Insert(kRoot, PrefixIndex::kNone, first, BlockId(0));
+  EXPECT_EQ(index.Find(kRoot, first + Filled(2, 1), 65).n_tokens(), 64);
+  for (const size_t at : {size_t{0}, size_t{31}, size_t{63}}) {
+    Tokens other = first;
+    other[at] = TokenId(9);
+    const int32_t n_shared = static_cast<int32_t>(at) / 2 * 2;
+    EXPECT_EQ(index.Find(kRoot, other + Filled(2, 1), 65).n_tokens(), n_shared);
+  }
 }
 
 }  // namespace

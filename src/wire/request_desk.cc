@@ -137,6 +137,12 @@ void RequestDesk::Fail(Seat& seat, Status status) {
   EndAs(seat, TokenEvent(), FinishReason::kError, std::move(status));
 }
 
+void RequestDesk::FailBegun(const Status& status) {
+  for (const Phase phase : {Phase::kReady, Phase::kSleeping, Phase::kPaused}) {
+    while (!Of(phase).empty()) Fail(*Of(phase).front(), status);
+  }
+}
+
 void RequestDesk::CancelAll() {
   closed_.store(true, std::memory_order_seq_cst);
   TakeNews();

@@ -77,6 +77,8 @@ class RequestDesk {
   // Frees seat and slot, then sends `event` as the terminal one, always.
   void End(Seat& seat, TokenEvent event, FinishReason finish);
   void Fail(Seat& seat, Status status);
+  // Everybody who has begun.
+  void FailBegun(const Status& status);
 
   // Ends every request with kOverloaded and refuses new ones, for good. A Submit that was under way
   // in another thread is accepted and ended by a later BeginStep: the owner steps until idle().

@@ -246,7 +246,7 @@ def test_a_model_answers(tmp_path):
 
 @pytest.mark.parametrize(
     "arguments,word",
-    [([], "MODEL"), (["a", "--script", "b"], "MODEL"), (["--script", "x", "--onec", "a"], "--once")],
+    [([], "MODEL"), (["--script-engine"], "MODEL"), (["--script", "x", "--onec", "a"], "--once")],
 )
 def test_wrong_usage(arguments, word):
     done = run_cli("chat", *arguments)

@@ -171,12 +171,22 @@ def test_a_folder_that_is_no_model_ends_before_the_port_opens(folder, tmp_path):
     refused("config.json")
 
 
-def test_one_of_model_and_script_is_wanted(tmp_path):
-    script = tmp_path / "script.jsonl"
-    script.write_text('"hi"\n')
-    for arguments in ([], [str(TINY), "--script", str(script)], ["--model", str(TINY), str(TINY)]):
+def test_what_answers_is_named_once():
+    for arguments in ([], ["--model", str(TINY), str(TINY)], [str(TINY), "--script-engine"]):
         done = run_cli("serve", *arguments, "--port", "0", "--admin-port", "0")
         assert done.returncode == 2, done
+
+
+def test_a_script_on_top_of_a_model_says_what_is_sampled():
+    """The model computes; its tokens are the script's, and what is cached is what it computed."""
+    script = ["</think>an answer from the script", "</think>another one"]
+    with Server(script=script, model=TINY, options=OPTIONS) as server:
+        wait_until(lambda: ready(server), 30, "the model")
+        bodies = [once(server.port, chat_request("a" * 150)).json() for _ in range(2)]
+    texts = [x["choices"][0]["message"]["content"] for x in bodies]
+    assert texts == ["an answer from the script", "another one"]
+    cached = [x["usage"]["prompt_tokens_details"]["cached_tokens"] for x in bodies]
+    assert cached[0] == 0 and cached[1] >= 150
 
 
 def test_the_folder_may_stand_in_the_config_file(tmp_path):

@@ -119,8 +119,10 @@ class Server:
         self.folder = Path(self.directory.name)
         script_file = self.folder / "script.jsonl"
         script_file.write_text(script_text(script), encoding="utf-8", errors="surrogateescape")
-        # A model's folder instead of the script.
-        what = ["--script", str(script_file)] if model is None else [str(model)]
+        # A model's folder instead of the script, or below it.
+        what = [] if model is None else [str(model)]
+        if model is None or script:
+            what += ["--script", str(script_file)]
         self.arguments = ["serve", *what]
         if own_tokenizer:  # one token per byte, so that tests can count
             n_tokens = 0 if model is None else _vocabulary_of(model)
