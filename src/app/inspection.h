@@ -28,6 +28,11 @@ struct Load {
   int64_t n_rows = 0;
 };
 
+struct MachineMemory {
+  int64_t total = 0;
+  int64_t available = 0;  // without swapping; files that are only cached count as available
+};
+
 // Bytes.
 struct MemoryPlan {
   // Read for every token, so they must stay in memory: of routed experts the chosen ones, of the
@@ -50,11 +55,8 @@ struct MemoryPlan {
 
   int64_t weights() const { return dense + experts + draft; }
   int64_t needed() const { return weights() + kv + slots + workspace; }
-};
-
-struct MachineMemory {
-  int64_t total = 0;
-  int64_t available = 0;  // without swapping; files that are only cached count as available
+  // In one line, for people, beside what the machine has.
+  std::string Text(const std::optional<MachineMemory>& machine) const;
 };
 
 struct Inspection {

@@ -51,7 +51,7 @@ std::string AnswersFrom(const AppOptions& options) {
 }
 
 // The first two lines are read by programs that start us on port 0.
-std::string Banner(const AppOptions& options, const serve::Server& server, int32_t n_context) {
+std::string Banner(const AppOptions& options, const serve::Server& server, const Wiring& wiring) {
   const std::string scheme = options.serve.tls_certificate.empty() ? "http" : "https";
   const std::string& host = options.serve.host;
   // Every address is one to listen on, not one to connect to.
@@ -66,7 +66,8 @@ std::string Banner(const AppOptions& options, const serve::Server& server, int32
                       AnswersFrom(options));
   if (options.has_engine()) {
     text += fmt::format("at most {} answers of {} tokens at once{}\n", options.max_running,
-                        n_context, options.model.empty() ? "" : "; loading");
+                        wiring.n_context(), options.model.empty() ? "" : "; loading");
+    text += fmt::format("memory: {}\n", wiring.memory());
   }
   text += fmt::format(
       "\n  curl -N {}/v1/chat/completions -H 'content-type: application/json' \\\n"
@@ -87,7 +88,7 @@ int Serve(const Env& env, const AppOptions& options) {
   serve::Server& server = (*wiring)->server();
 
   const SignalThread signals(server);
-  Print(Banner(options, server, (*wiring)->n_context()));
+  Print(Banner(options, server, **wiring));
   const Status status = server.Run();
   FlushLog();
   if (const Status failure = (*wiring)->failure(); !failure.ok()) return Fail(kCommand, failure);

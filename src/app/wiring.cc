@@ -13,6 +13,7 @@
 #include "app/engine_thread.h"
 #include "app/inspection.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/work_pool.h"
 #include "cluster/router.h"
 #include "codec/format/deepseek_v41/format.h"
@@ -34,6 +35,12 @@ Result<codec::ScriptBook> ReadScript(FileSystem& files,
   return book;
 }
 
+// Where memory goes.
+struct Planned {
+  MemoryPlan plan;
+  std::string text;  // for people
+};
+
 // KV blocks of the model without arithmetic, unless kv-memory says how many: 4 million tokens.
 constexpr int64_t kStubBlocks = 65'536;
 
@@ -48,13 +55,14 @@ Status CheckKvMemory(const AppOptions& options, int32_t n_context, const MemoryP
 }
 
 // Blocks and slots of a model without arithmetic.
-Result<MemoryPlan> PlanOfStub(const AppOptions& options, const codec::ModelCard& card) {
+Result<Planned> PlanOfStub(const AppOptions& options, const codec::ModelCard& card) {
   const kv::Layout layout = model::StubModel::MakeLayout();
   MemoryPlan plan{.kv_block = layout.block_bytes(), .slot = layout.slot_bytes()};
   plan.kv = options.kv_memory_bytes > 0 ? options.kv_memory_bytes : kStubBlocks * plan.kv_block;
   plan.n_windows = options.prefix_cache ? options.window_memory_bytes / plan.slot : 0;
+  plan.slots = plan.slot * (options.max_running + plan.n_windows);
   SLUICE_TRY(CheckKvMemory(options, card.n_context, plan));
-  return plan;
+  return Planned{.plan = plan, .text = plan.Text(std::nullopt)};
 }
 
 // Whether the model is one and fits, before anything of it is read. Takes from the card's context
@@ -62,7 +70,7 @@ Result<MemoryPlan> PlanOfStub(const AppOptions& options, const codec::ModelCard&
 Status LookAtModel(FileSystem& files,
                    const AppOptions& options,
                    codec::ModelCard& card,
-                   MemoryPlan& plan) {
+                   Planned& planned) {
   SLUICE_TRY(Inspection whole, Inspect(files, options.model, {}));
   SLUICE_TRY(whole.binding);
   card.n_context = static_cast<int32_t>(std::min<int64_t>(card.n_context, whole.load.n_context));
@@ -75,10 +83,16 @@ Status LookAtModel(FileSystem& files,
                       .window_bytes = options.prefix_cache ? options.window_memory_bytes : 0,
                       .n_rows = int64_t{options.max_running} + options.n_prefill_chunk}));
   if (options.kv_memory_bytes == 0) found.ShrinkKv();
-  plan = found.plan;
-  SLUICE_TRY(CheckKvMemory(options, card.n_context, plan));
+  planned = {.plan = found.plan, .text = found.plan.Text(found.machine)};
+  SLUICE_TRY(CheckKvMemory(options, card.n_context, found.plan));
   Status fits = found.CheckFits();
-  if (fits.ok()) return fits;
+  if (fits.ok()) {
+    Log(LogLevel::kInfo, "loading the model: its files are mapped and read once, front to back",
+        {{"bytes", found.total().n_bytes},
+         {"file_system", files.KindOf(options.model)},
+         {"available_bytes", found.machine ? found.machine->available : -1}});
+    return fits;
+  }
   return {
       fits.code(),
       fmt::format("{}: {}; --kv-memory, --window-memory, --max-running and --context make it less",
@@ -114,6 +128,7 @@ struct Answering {
 
   const codec::ModelCard model;
   const std::unique_ptr<const codec::deepseek_v41::Format> format;
+  std::string memory;                       // where it goes, for people
   std::optional<codec::ScriptBook> script;  // absent: a model answers
   EventBell bell;
   std::optional<EngineThread::Service> service;
@@ -186,16 +201,17 @@ Result<std::unique_ptr<Answering>> Answering::Open(const Env& env,
                            .aliases = options.model_aliases,
                            .n_context = options.n_context,
                            .n_output_max = options.n_output_max};
-  MemoryPlan plan;
+  Planned planned;
   if (!options.model.empty()) {
-    SLUICE_TRY(LookAtModel(env.fs, options, card, plan));
+    SLUICE_TRY(LookAtModel(env.fs, options, card, planned));
   } else if (options.script_engine) {
-    SLUICE_TRY(plan, PlanOfStub(options, card));
+    SLUICE_TRY(planned, PlanOfStub(options, card));
   }
   std::string tokenizer;
   SLUICE_TRY(auto format, ReadFormat(env.fs, options, tokenizer));
   auto answering = std::make_unique<Answering>(std::move(card), std::move(format));
-  SLUICE_TRY(answering->OpenService(env, options, plan, n_waiting_max));
+  answering->memory = std::move(planned.text);
+  SLUICE_TRY(answering->OpenService(env, options, planned.plan, n_waiting_max));
   return answering;
 }
 
@@ -249,6 +265,7 @@ Wiring::~Wiring() = default;
 
 serve::Server& Wiring::server() { return *parts_->server; }
 int32_t Wiring::n_context() const { return parts_->answering->model.n_context; }
+const std::string& Wiring::memory() const { return parts_->answering->memory; }
 Status Wiring::failure() const { return parts_->engine->failure(); }
 
 struct LocalService::Parts {

@@ -31,6 +31,8 @@ class Wiring {
   serve::Server& server();
   // Tokens of one request: what was asked for, or what the model has.
   int32_t n_context() const;
+  // Where memory goes, in one line; empty: nothing of it was planned.
+  const std::string& memory() const;
   // Why the server was stopped although nobody asked for it: the model could not be loaded.
   Status failure() const;
 

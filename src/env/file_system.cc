@@ -11,6 +11,8 @@ Status CannotBeWritten(std::string_view path) {
 
 }  // namespace
 
+std::string FileSystem::KindOf(std::string_view) { return "unknown"; }
+
 Result<std::unique_ptr<FileWriter>> FileSystem::Create(std::string_view path) {
   return CannotBeWritten(path);
 }

@@ -115,6 +115,10 @@ class FileSystem {
   // When the content last changed: a file is read again only then.
   virtual Result<WallTime> ModifiedAt(std::string_view path) = 0;
 
+  // What kind of file system a file or folder lies on, for people: "ext4", "nfs"; "unknown" if that
+  // cannot be told.
+  virtual std::string KindOf(std::string_view path);
+
   // The following change the disk. As written here they are those of a file system that cannot be
   // written: kUnsupported.
 

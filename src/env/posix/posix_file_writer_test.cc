@@ -131,6 +131,9 @@ TEST_F(WrittenFolder, FoldersAreMadeOneAtATime) {
 
 TEST_F(WrittenFolder, ADiskSaysHowMuchIsFree) {
   EXPECT_GT(*fs_.FreeBytes(folder_), 0);
+  EXPECT_NE(fs_.KindOf(folder_), "unknown");
+  EXPECT_EQ(fs_.KindOf("no/such"), "unknown");
+  EXPECT_EQ(fs_.KindOf("/proc"), "0x9fa0");
   EXPECT_EQ(fs_.FreeBytes("no/such").error().message(), "no/such: no such file or directory");
 }
 

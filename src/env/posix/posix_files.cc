@@ -2,8 +2,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -141,6 +143,44 @@ void MappedFile::Advise(Advice advice, int64_t begin, int64_t n_bytes) const {
   // tidy: allow, a hint about pages of a file; memory stays where it is
   madvise(const_cast<std::byte*>(bytes_.data()) + first,
           static_cast<size_t>(begin - first + n_bytes), kind);
+}
+
+std::string PosixFileSystem::KindOf(std::string_view path) {
+  // Not in linux/magic.h.
+  constexpr int64_t kFuse = 0x65735546, kZfs = 0x2fc12fc1, kExfat = 0x2011bab0, kNtfs = 0x7366746e;
+  struct statfs info;
+  if (statfs(std::string(path).c_str(), &info) != 0) return "unknown";
+  switch (static_cast<int64_t>(info.f_type)) {
+    case EXT4_SUPER_MAGIC:
+      return "ext4";
+    case XFS_SUPER_MAGIC:
+      return "xfs";
+    case BTRFS_SUPER_MAGIC:
+      return "btrfs";
+    case kZfs:
+      return "zfs";
+    case TMPFS_MAGIC:
+      return "tmpfs";
+    case OVERLAYFS_SUPER_MAGIC:
+      return "overlay";
+    case NFS_SUPER_MAGIC:
+      return "nfs";
+    case CEPH_SUPER_MAGIC:
+      return "ceph";
+    case SMB2_SUPER_MAGIC:
+    case CIFS_SUPER_MAGIC:
+      return "smb";
+    case V9FS_MAGIC:
+      return "9p";
+    case kFuse:
+      return "fuse";
+    case kExfat:
+      return "exfat";
+    case kNtfs:
+      return "ntfs";
+    default:
+      return fmt::format("{:#x}", static_cast<uint64_t>(info.f_type));
+  }
 }
 
 }  // namespace sluice

@@ -1,0 +1,160 @@
+"""Open cases of the engine that show over a connection (spec open-cases.md §3.9, §3.15): scripts run through
+the engine, so batching, KV memory, prefix cache and usage are the real ones."""
+
+import json
+import socket
+import threading
+
+import openai
+import httpx2
+import pytest
+
+from harness import metrics
+from harness.raw_http import Connection, chat_request, once, request_bytes
+from harness.server import REPOSITORY, Server, run_cli, wait_until
+
+ENGINE = ["--script-engine"]
+TINY = REPOSITORY / "tests/golden/tiny-a"
+FUNCTION = {"name": "look", "description": "d", "parameters": {"type": "object", "properties": {}}}
+CALL = (
+    '\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name="look">\n'
+    '<｜DSML｜ parameter name="where" string="true">' + "x" * 400 + "</｜DSML｜ parameter>\n"
+    "</｜DSML｜ invoke>\n</｜DSML｜ calls>"
+)
+
+
+@pytest.mark.parametrize("how", ["close", "half-close", "reset"])
+@pytest.mark.parametrize("where", ["queue", "prompt", "answer", "markup"])
+def test_c81_a_client_that_goes_away_frees_its_place(where, how):
+    """sglang#37833: "15,000 orphan outputs for one request"."""
+    line = {
+        "queue": {"out": "x" * 1000, "pace_ms": 5},
+        "prompt": {"out": "x", "first_ms": 60_000},
+        "answer": {"out": "x" * 5000, "pace_ms": 5},
+        "markup": {"out": "so" + CALL, "pace_ms": 5},  # held back until the parser knows
+    }[where]
+    options = ENGINE + ["--max-running", "1" if where == "queue" else "4", "--heartbeat", "100ms"]
+    script = [line | {"times": "always"}]
+    tools = {"tools": [{"type": "function", "function": FUNCTION}]} if where == "markup" else {}
+    with Server(script=script, options=options) as server:
+        with Connection(server.port) as first, Connection(server.port) as second:
+            connections = [first, second] if where == "queue" else [first]
+            for connection in connections:
+                connection.send(chat_request("a" * 300, stream=True, **tools))
+            pieces = connections[-1].pieces(connections[-1].read_head())
+            for _ in range(3):
+                next(pieces)
+            if how == "half-close":
+                connections[-1].sock.shutdown(socket.SHUT_WR)
+            elif how == "reset":
+                connections[-1].reset()
+            else:
+                connections[-1].close()
+            if where == "queue":
+                waiting = lambda: metrics.value(server, "requests_waiting")
+                wait_until(lambda: waiting() == 0, 2, "nobody waits")
+                assert metrics.running(server) == 1, "the other one is not touched"
+                connections[0].close()
+            metrics.wait_running(server, 0)
+
+
+def test_c85_what_was_cached_is_the_same_number_everywhere():
+    """LMCache#2574: the log implied hits and the counter said 0."""
+    with Server(script=[{"out": "so", "times": "always"}], options=ENGINE) as server:
+        told = 0
+        for i in range(6):
+            question = "q" * 500 + str(i % 3) * 100
+            usage = json.loads(once(server.port, chat_request(question)).body)["usage"]
+            cached = usage["prompt_tokens_details"]["cached_tokens"]
+            assert cached == usage["prompt_cache_hit_tokens"] <= usage["prompt_tokens"]
+            told += cached
+        assert told > 5 * 450
+        assert metrics.value(server, "prefix_cache_hits_total") == told
+        assert metrics.value(server, "_tokens_total", 'kind="cached"') == told
+
+
+def test_c90_a_responses_client_that_sends_its_items_back_is_found():
+    """kelivo#832: no hit at all on the second turn."""
+    script = [{"out": f"thought {i}</think>answer {i}" + CALL} for i in range(5)]
+    with Server(script=script, options=ENGINE) as server:
+        sdk = openai.OpenAI(
+            base_url=f"http://127.0.0.1:{server.port}/v1",
+            api_key="anything",
+            max_retries=0,
+            http_client=httpx2.Client(trust_env=False),
+        )
+        items, n_prompt = [{"role": "user", "content": "begin " * 50}], 0
+        for turn in range(5):
+            answer = sdk.responses.create(
+                model="deepseek-flash",
+                input=items,
+                tools=[{"type": "function", **FUNCTION}],
+                include=["reasoning.encrypted_content"],
+            )
+            assert [x.type for x in answer.output] == ["reasoning", "message", "function_call"]
+            usage = answer.usage
+            assert usage.input_tokens_details.cached_tokens >= n_prompt - 2, turn
+            # All but the markers that follow the answer.
+            n_prompt = usage.input_tokens + usage.output_tokens
+            items += [x.model_dump(exclude_none=True) for x in answer.output]
+            call = answer.output[2].call_id
+            items.append({"type": "function_call_output", "call_id": call, "output": "seen"})
+
+
+def test_c87_a_plan_is_printed_and_one_that_does_not_fit_is_refused_with_numbers():
+    """lmstudio#2235: both pools filled and the machine swapped."""
+    with Server(model=TINY, options=["--context", "512", "--max-running", "3"]) as server:
+        wait_until(lambda: once(server.port, request_bytes("GET", "/ready")).status == 200, 30, "ready")
+        text = server.stdout()
+        for part in ("memory:", "weights", "KV", "windows", "workspace", "available"):
+            assert part in text, text
+    options = ["--kv-memory", "900000GiB", "--port", "0", "--admin-port", "0"]
+    done = run_cli("serve", str(TINY), *options)
+    assert done.returncode == 1
+    for part in ("weights", "KV", "GB available", "--kv-memory", "--context", "--max-running"):
+        assert part in done.stderr, done.stderr
+
+
+def test_c88_what_does_not_fit_is_refused_before_a_weight_is_read(tmp_path):
+    """ktransformers#2099: it failed after minutes of loading. Here the weights cannot even be read."""
+    for name in ("config.json", "engram_token_map.json"):
+        (tmp_path / name).write_bytes((TINY / name).read_bytes())
+    # The header alone: everything behind it is a hole.
+    whole = (TINY / "model.safetensors").read_bytes()
+    n_header = 8 + int.from_bytes(whole[:8], "little")
+    with open(tmp_path / "model.safetensors", "wb") as file:
+        file.write(whole[:n_header])
+        file.truncate(len(whole))
+    done = run_cli("serve", str(tmp_path), "--kv-memory", "900000GiB", "--port", "0", "--admin-port", "0")
+    assert done.returncode == 1 and "GB available" in done.stderr, done.stderr
+    assert "listening" not in done.stdout
+
+
+def test_c89_loading_says_what_it_reads_and_how_fast():
+    """vllm#40821: "only a shard counter"."""
+    with Server(model=TINY) as server:
+        wait_until(lambda: "the model is loaded" in server.log(), 30, "the model")
+        log = server.log()
+    for part in ("the model is loaded", "bytes=", "took=", "file_system=", "available_bytes=", "mapped"):
+        assert part in log, log
+
+
+def test_prompts_at_once_of_one_text_run_once():
+    """C26's other half: copies of one request that run at the same time cost one prompt."""
+    script = [{"out": "so", "first_ms": 200, "times": "always"}]
+    with Server(script=script, options=ENGINE) as server:
+        answers = []
+
+        def ask():
+            answers.append(once(server.port, chat_request("z" * 900)))
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [x.status for x in answers] == [200] * 4
+        cached = sorted(
+            json.loads(x.body)["usage"]["prompt_tokens_details"]["cached_tokens"] for x in answers
+        )
+        assert cached[0] == 0 and cached[1] >= 900
