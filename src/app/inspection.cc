@@ -100,8 +100,8 @@ std::string MemoryPlan::Text(const std::optional<MachineMemory>& machine) const 
   const auto gb = [](int64_t n_bytes) { return static_cast<double>(n_bytes) / 1e9; };
   const int64_t windows = slot * n_windows;
   std::string text = fmt::format(
-      "weights {:.2f} GB, KV {:.2f} GB for {} tokens, windows {:.2f} GB, slots {:.2f} GB, workspace "
-      "{:.2f} GB",
+      "weights {:.2f} GB, KV {:.2f} GB for {} tokens, windows {:.2f} GB, slots {:.2f} GB, "
+      "workspace {:.2f} GB",
       gb(weights()), gb(kv), kv / kv_block * kv::kBlockTokens, gb(windows), gb(slots - windows),
       gb(workspace));
   if (machine) text += fmt::format("; {:.2f} GB available", gb(machine->available));

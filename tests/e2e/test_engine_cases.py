@@ -139,8 +139,8 @@ def test_c89_loading_says_what_it_reads_and_how_fast():
         assert part in log, log
 
 
-def test_prompts_at_once_of_one_text_run_once():
-    """C26's other half: copies of one request that run at the same time cost one prompt."""
+def test_c26_copies_of_one_request_run_their_prompt_once():
+    """The other half of the case: copies of one request that run at the same time cost one prompt."""
     script = [{"out": "so", "first_ms": 200, "times": "always"}]
     with Server(script=script, options=ENGINE) as server:
         answers = []
