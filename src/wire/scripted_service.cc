@@ -12,6 +12,9 @@ namespace {
 // Exit status of an injected death, apart from those of a shell, a signal and a sanitizer.
 constexpr int kDeathStatus = 77;
 
+// Scores of a prompt come in pieces, as from an engine whose chunks are short.
+constexpr int32_t kScoresPerEvent = 16;
+
 // The next event: how many tokens from n_done on, and whether and why it is the last one. The
 // limit and the stops cut before the end token, and a fault cuts the event at its place.
 struct Window {
@@ -34,13 +37,14 @@ Window NextWindow(const GenerateRequest& request, int32_t n_done) {
           .finish = limit == request.n_max ? FinishReason::kLength : FinishReason::kNone};
 }
 
-// A function of request and token alone. The token itself is the best alternative; the others are
-// its neighbours, on the side where every vocabulary has them.
-TokenLogprob LogprobOf(const GenerateRequest& request, TokenId token) {
+// A function of request and token alone, of scripted tokens and of the prompt's. The token itself
+// is the best alternative; the others are its neighbours, on the side where every vocabulary has
+// them.
+TokenLogprob LogprobOf(const GenerateRequest& request, TokenId token, int32_t n_top) {
   // Eighths are exact in f32 and short in JSON.
   float made_up = -static_cast<float>(1 + token.value % 7) / 8;
-  TokenLogprob result{.logprob = request.script->logprob.value_or(made_up), .alternatives = {}};
-  int32_t n_top = request.sampling.n_top_logprobs;
+  TokenLogprob result{
+      .logprob = request.script->logprob.value_or(made_up), .rank = 1, .alternatives = {}};
   int32_t step = token.value >= n_top ? -1 : 1;
   result.alternatives.reserve(static_cast<size_t>(n_top));
   for (int32_t i = 0; i < n_top; ++i) {
@@ -58,7 +62,18 @@ void AppendTokens(const GenerateRequest& request,
   event.tokens.assign(first, first + n_tokens);
   if (!request.sampling.logprobs) return;
   event.logprobs.reserve(event.tokens.size());
-  for (TokenId token : event.tokens) event.logprobs.push_back(LogprobOf(request, token));
+  const int32_t n_top = request.sampling.n_top_logprobs;
+  for (TokenId token : event.tokens) event.logprobs.push_back(LogprobOf(request, token, n_top));
+}
+
+void AppendScores(const RequestDesk::Seat& seat, TokenEvent& event) {
+  const GenerateRequest& request = seat.request();
+  const int32_t n = std::min(seat.n_unscored(), kScoresPerEvent);
+  const int32_t n_top = request.sampling.n_prompt_logprobs.value_or(0);
+  const auto first = request.prompt->begin() + 1 + seat.n_scored();
+  for (auto token = first; token != first + n; ++token) {
+    event.prompt_logprobs.push_back(LogprobOf(request, *token, n_top));
+  }
 }
 
 }  // namespace
@@ -100,17 +115,21 @@ void ScriptedService::Advance(Seat& seat, Time now) {
     Strike(seat);
     return;
   }
-  const Window window = NextWindow(seat.request(), seat.n_sent());
+  // The last piece of the prompt comes with the first tokens.
+  const bool is_in_prompt = seat.n_unscored() > kScoresPerEvent;
+  const Window window = is_in_prompt ? Window{.n_tokens = 0, .finish = FinishReason::kNone}
+                                     : NextWindow(seat.request(), seat.n_sent());
   const bool is_last = window.finish != FinishReason::kNone;
   if (!is_last && desk_.PauseIfFull(seat)) return;
   TokenEvent event;
+  AppendScores(seat, event);
   AppendTokens(seat.request(), seat.n_sent(), window.n_tokens, event);
   if (is_last) {
     desk_.End(seat, std::move(event), window.finish);
     return;
   }
   desk_.Send(seat, std::move(event));
-  if (play.pace.ns > 0) desk_.Sleep(seat, now + play.pace);
+  if (play.pace.ns > 0 && !is_in_prompt) desk_.Sleep(seat, now + play.pace);
 }
 
 void ScriptedService::Strike(Seat& seat) {
