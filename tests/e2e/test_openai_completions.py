@@ -47,7 +47,7 @@ def test_two_prompts_are_refused():
 
 
 def test_an_echo_with_logprobs_scores_the_prompt():
-    with Server(script=["cd"]) as server:
+    with Server(script=["cd", "cd"]) as server:
         asked = {"prompt": [97, 98, 99], "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
         whole = ask(client(server), **asked)
         assert (whole.choices[0].text, whole.choices[0].finish_reason) == ("abcc", "length")
