@@ -120,6 +120,8 @@ def check_answer(case, run, answer):
     for key, value in case.message.items():
         assert (key in answer.message) == (value is not None), (key, answer.message)
         assert answer.message.get(key) == value, (key, answer.message)
+    for key, value in case.lists.items():
+        assert answer.choices[0].logprobs.get(key) == value, (key, answer.choices[0].logprobs)
     if case.blocks is not None:
         got = [{k: v for k, v in b.items() if k != "signature"} for b in answer.choices[0].blocks]
         assert got == case.blocks

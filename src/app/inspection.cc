@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "engine/planner.h"
 #include "model/deepseek_v41/deepseek_v41.h"
 #include "model/deepseek_v41/weights.h"
 
@@ -77,10 +78,13 @@ void PlanMemory(Inspection& inspection) {
   const auto n_seqs = static_cast<int32_t>(load.n_seqs);
   const int32_t n_verify = model.info().n_draft + 1;
   const int64_t n_rows = load.n_rows > 0 ? load.n_rows : kPromptRows + n_seqs * n_verify;
+  const int32_t n_logits = n_seqs * n_verify + engine::kMaxScoredRows;
+  const int64_t row_bytes = int64_t{model.info().n_vocab} * static_cast<int64_t>(sizeof(float));
   plan.workspace = model.WorkspaceBytes({.n_rows = static_cast<int32_t>(n_rows),
                                          .n_seqs = n_seqs,
-                                         .n_logits = n_seqs * n_verify,
-                                         .n_context = static_cast<int32_t>(load.n_context)});
+                                         .n_logits = n_logits,
+                                         .n_context = static_cast<int32_t>(load.n_context)}) +
+                   n_logits * row_bytes;
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ struct MemoryPlan {
   int64_t slot = 0;
   int64_t slots = 0;
   int64_t n_windows = 0;  // of them, for windows that are kept
-  int64_t workspace = 0;
+  int64_t workspace = 0;  // of one step, its logits included
 
   int64_t weights() const { return dense + experts + draft; }
   int64_t needed() const { return weights() + kv + slots + workspace; }

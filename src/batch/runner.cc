@@ -33,9 +33,13 @@ int64_t HeldBytes(const codec::Prepared& prepared) {
   const codec::AnswerSpec& answer = prepared.answer;
   const int64_t n_per_token =
       answer.logprobs ? kLogprobBytes * (1 + answer.n_top_logprobs) : kTokenBytes;
-  const int64_t n_answers = std::min(n_per_token * prepared.generate.n_max * answer.n_choices,
-                                     limits::kMaxHeldAnswerBytes);
-  return std::ssize(*prepared.generate.prompt) * int64_t{sizeof(TokenId)} + n_answers;
+  const int64_t n_prompt = std::ssize(*prepared.generate.prompt);
+  const std::optional<int32_t>& n_top = prepared.generate.sampling.n_prompt_logprobs;
+  const int64_t n_scores = n_top ? n_prompt * kLogprobBytes * (1 + *n_top) : 0;
+  const int64_t n_answers =
+      std::min((n_per_token * prepared.generate.n_max + n_scores) * answer.n_choices,
+               limits::kMaxHeldAnswerBytes);
+  return n_prompt * int64_t{sizeof(TokenId)} + n_answers;
 }
 
 }  // namespace

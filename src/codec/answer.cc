@@ -6,6 +6,7 @@
 #include "codec/dialect/encoder.h"
 #include "codec/format/deepseek_v41/output_lexer.h"
 #include "codec/format/stop_set.h"
+#include "codec/prompt_reader.h"
 #include "codec/turn_recorder.h"
 
 namespace sluice::codec {
@@ -25,7 +26,8 @@ struct Choice {
   explicit Choice(const deepseek_v41::OutputLexer::Params& params) : lexer(params) {}
 
   deepseek_v41::OutputLexer lexer;
-  std::unique_ptr<TurnRecorder> turn;  // null: it is not kept
+  std::unique_ptr<PromptReader> prompt;  // null: nothing of it is told
+  std::unique_ptr<TurnRecorder> turn;    // null: it is not kept
   ChoiceState state = ChoiceState::kNew;
   codec::Finish finish = codec::Finish::kStop;
   bool ended = false;  // its finish frame was written
@@ -87,6 +89,10 @@ struct Answer::State {
                                                              .stops = stops,
                                                              .entropy = identity.entropy,
                                                              .choice = i});
+      if (!spec.prompt_scores.prompt.empty()) {
+        choices.back().prompt =
+            std::make_unique<PromptReader>(format.vocabulary(), spec.prompt_scores);
+      }
       if (spec.turn.memory == nullptr) continue;
       choices.back().turn = std::make_unique<TurnRecorder>(spec.turn);
     }
@@ -100,6 +106,16 @@ struct Answer::State {
       if (turn != nullptr) turn->TakeEvent(event);
       Encode([&](auto& e) { e.OnEvent(index, event, out); });
     }
+  }
+  // Only APIs that can be asked for it tell anything of a prompt.
+  void ShowPrompt(int32_t index, const wire::TokenEvent& event, std::string& out) {
+    PromptReader* const prompt = choices[static_cast<size_t>(index)].prompt.get();
+    if (prompt == nullptr) return;
+    const PromptPiece piece = prompt->Read(event.prompt_logprobs);
+    if (piece.tokens.empty()) return;
+    Encode([&](auto& e) {
+      if constexpr (requires { e.OnPrompt(index, piece, out); }) e.OnPrompt(index, piece, out);
+    });
   }
   void KeepTurns();
   void End(int32_t index, codec::Finish finish, std::string& out);
@@ -150,6 +166,7 @@ Answer::Next Answer::OnEvent(int32_t choice, const wire::TokenEvent& event, std:
     c.state = ChoiceState::kOpen;
   }
 
+  state_->ShowPrompt(choice, event, out);
   if (c.turn) c.turn->TakeTokens(event.tokens);
   state_->Show(choice, c.lexer.Push(event.tokens, event.logprobs), out);
   if (event.end) state_->Show(choice, c.lexer.End(EndsAtLimit(event.end->finish)), out);

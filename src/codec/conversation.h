@@ -130,6 +130,14 @@ struct TurnStart {
   std::vector<TokenId> opening;  // what the prompt has behind `<｜Assistant｜>`
 };
 
+// What is told of the tokens of the prompt.
+struct PromptScores {
+  std::vector<TokenId> prompt;   // empty: nothing
+  int32_t n_ours = 0;            // of them stand in front of what the client wrote
+  bool in_echo = false;          // Completions: `echo` with `logprobs`
+  std::optional<int32_t> n_top;  // `prompt_logprobs`: alternatives in a list of its own
+};
+
 // What the client wants of the answer besides tokens.
 struct AnswerSpec {
   std::string model;  // as asked; echoed in the body
@@ -149,6 +157,7 @@ struct AnswerSpec {
   bool is_json = false;              // json_object: fences and text around the JSON are filler
   std::string echo;                  // the dialect's own: what its answer repeats of the request
   Profile profile;
+  PromptScores prompt_scores;
   KeepParams keep;
   TurnStart turn;
 };

@@ -52,6 +52,8 @@ void WriteSampling(const Prepared& prepared, JsonWriter& w) {
   for (const TokenId id : prepared.generate.stop_ids) w.Int(id.value);
   w.EndArray().Key("logprobs");
   sampling.logprobs ? w.Int(sampling.n_top_logprobs) : w.Null();
+  w.Key("prompt_logprobs");
+  sampling.n_prompt_logprobs ? w.Int(*sampling.n_prompt_logprobs) : w.Null();
   w.Key("logit_bias").Object();
   for (const wire::LogitBias& bias : sampling.logit_bias) {
     w.Key(fmt::to_string(bias.token.value)).Double(static_cast<double>(bias.bias));

@@ -41,6 +41,22 @@ struct OutputEvent {
   std::string_view call_id;             // kCall
 };
 
+// A token of the prompt with its score.
+struct PromptToken {
+  int32_t id = 0;
+  int32_t pos = 0;                            // in the prompt
+  std::string_view text;                      // its bytes
+  const wire::TokenLogprob* score = nullptr;  // null: nothing stands before it
+  std::span<const std::string_view> others;   // the texts of the score's alternatives
+};
+
+// The next tokens of the prompt, and the whole characters that they complete of what the client
+// wrote.
+struct PromptPiece {
+  std::span<const PromptToken> tokens;
+  std::string_view text;
+};
+
 // Why a choice ended, as clients see it.
 enum class Finish : uint8_t { kStop, kStopString, kLength, kToolCalls, kContentFilter };
 

@@ -42,7 +42,7 @@ Result<int32_t> OutputLimit(const Dialect& dialect,
                   dialect.overflow_text(
                       {.n_prompt = n_prompt, .n_asked = n_asked, .n_context = model.n_context}));
   }
-  if (n_asked > 0) return static_cast<int32_t>(n_asked);
+  if (request.n_max_asked) return *request.n_max_asked;
   const int64_t n_left = model.n_context - n_prompt;
   const int64_t n_default = std::min<int64_t>(DefaultMax(request.conversation), model.n_output_max);
   return static_cast<int32_t>(std::clamp<int64_t>(n_left, 1, n_default));
@@ -71,6 +71,17 @@ void DescribeOutput(const Conversation& conversation, const Profile& profile, An
   answer.parses_calls = !conversation.tools.empty();
   answer.starts_in_calls = deepseek_v41::OpensCalls(conversation);
   answer.is_json = conversation.response_format == ResponseFormat::kJsonObject;
+}
+
+Status CheckScores(const DecodedRequest& request, int64_t n_prompt) {
+  if (!request.sampling.n_prompt_logprobs || n_prompt <= limits::kMaxScoredTokens) {
+    return Status::Ok();
+  }
+  return Status::InvalidField(
+      request.answer.prompt_scores.n_top ? "prompt_logprobs" : "echo",
+      fmt::format("the prompt has {} tokens, at most {} can be scored (`echo` with `logprobs`, "
+                  "`prompt_logprobs`)",
+                  n_prompt, limits::kMaxScoredTokens));
 }
 
 // What nothing enforces until there are grammars: listed, never dropped in silence.
@@ -167,6 +178,7 @@ Result<Prepared> Prepare(const Dialect& dialect,
       conversation.response_schema.empty()) {
     conversation.response_schema = "{}";  // no schema was given: any JSON
   }
+  const bool is_text = !conversation.raw || conversation.raw->ids.empty();
   const deepseek_v41::Prompt prompt = deepseek_v41::Render(conversation, context.profile);
   deepseek_v41::EncodedPrompt encoded = EncodeFor(request, prompt, context);
   auto ids = std::make_shared<const std::vector<TokenId>>(std::move(encoded.ids));
@@ -175,6 +187,11 @@ Result<Prepared> Prepare(const Dialect& dialect,
   prepared.images = ImagesOf(prompt, encoded.images);
   const int64_t n_prompt = std::ssize(*ids);
   SLUICE_TRY(prepared.generate.n_max, OutputLimit(dialect, request, n_prompt, context));
+  SLUICE_TRY(CheckScores(request, n_prompt));
+  if (request.sampling.n_prompt_logprobs) {
+    request.answer.prompt_scores.prompt = *ids;
+    request.answer.prompt_scores.n_ours = is_text ? 1 : 0;  // the token that begins every text
+  }
   prepared.generate.script = ChoosePlay(dialect, request, n_prompt, context);
   prepared.generate.prompt = std::move(ids);
   ApplySamplingPolicy(context.profile, conversation.thinking, request.sampling);

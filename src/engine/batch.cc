@@ -54,6 +54,7 @@ Sequence& Batch::Begin(wire::RequestDesk::Seat& seat) {
   sequence.id = request.id;
   sequence.tokens = *request.prompt;
   sequence.n_prompt = sequence.n_known();
+  sequence.is_scored = request.sampling.n_prompt_logprobs.has_value();
   sequence.root = kv::RootKey(params_.secret, executor_.info().layout,
                               {.weights_revision = {},
                                .replay_mode = mode_,
@@ -112,11 +113,12 @@ bool Batch::IsAwaiting(const Sequence& sequence) const {
 
 bool Batch::FindAwaited(Sequence& sequence) {
   sequence.awaited.reset();
-  if (!params_.cache.shares) return false;
+  if (!params_.cache.shares || sequence.is_scored) return false;
   int32_t n_best = cache_.Look(sequence.root, sequence.tokens, sequence.n_known() - 1);
   for (const int32_t slot : order_) {
     const Sequence& other = At(slot);
-    const bool is_computing = other.state == SequenceState::kRunning && other.in_prompt();
+    const bool is_computing =
+        other.state == SequenceState::kRunning && other.in_prompt() && !other.is_scored;
     if (!is_computing || other.root != sequence.root) continue;
     const auto prompt = std::span(other.tokens).first(static_cast<size_t>(other.n_prompt));
     const int32_t n_shared = SharedTokens(prompt, sequence.tokens);
@@ -135,17 +137,25 @@ bool Batch::FindAwaited(Sequence& sequence) {
   return sequence.awaited.has_value();
 }
 
+// A compact prompt has no logits before its last window.
+ReplayRule Batch::RuleFor(const Sequence& sequence) const {
+  ReplayRule rule = params_.rule;
+  if (sequence.is_scored) rule.prefill = Prefill::kFull;
+  return rule;
+}
+
 bool Batch::TryStart(Sequence& sequence, int64_t n_spoken_for, bool is_oldest) {
   kv::Cache::Copy copy;
+  const int32_t n_max = sequence.is_scored ? 0 : sequence.n_known() - 1;
   const std::optional<int32_t> n_hit = cache_.Take({.root = sequence.root,
                                                     .tokens = sequence.tokens,
-                                                    .n_max = sequence.n_known() - 1,
+                                                    .n_max = n_max,
                                                     .n_spoken_for = n_spoken_for,
                                                     .is_first = is_oldest},
                                                    sequence.lease, copy);
   if (!n_hit) return false;
   executor_.CopyRows(copy);
-  sequence.Start(params_.rule, *n_hit);
+  sequence.Start(RuleFor(sequence), *n_hit);
   FindWindows(sequence);
   NoteHit(sequence, *n_hit);
   return true;
@@ -169,7 +179,8 @@ void Batch::FindWindows(Sequence& sequence) {
 // A sequence of a window or less is run again as quickly.
 void Batch::KeepWindows(const Sequence& sequence, int32_t slot) {
   const bool has_some = sequence.state == SequenceState::kRunning && !sequence.is_sick &&
-                        sequence.n_run >= sequence.n_hit && sequence.n_run > params_.rule.window;
+                        !sequence.is_scored && sequence.n_run >= sequence.n_hit &&
+                        sequence.n_run > params_.rule.window;
   if (!has_some) return;
   kv::WindowEntry* entry = windows_.Keep(sequence.root, sequence.stored());
   if (entry == nullptr) return;
@@ -182,7 +193,7 @@ void Batch::KeepWindows(const Sequence& sequence, int32_t slot) {
 
 // Of the first start alone: what comes back after it gave way was computed for this request.
 void Batch::NoteHit(Sequence& sequence, int32_t n_tokens) {
-  if (sequence.was_counted) return;
+  if (sequence.was_counted || sequence.is_scored) return;
   sequence.was_counted = true;
   desk_.NoteCached(*sequence.seat, n_tokens);
   counts_.n_asked += sequence.n_prompt;
@@ -197,11 +208,13 @@ StepPlan Batch::PlanRunning() {
     const Sequence& sequence = At(slot);
     if (sequence.state != SequenceState::kRunning) continue;
     wire::RequestDesk::Seat& seat = *sequence.seat;
-    const bool is_full = seat.is_ready() && seat.n_sent() > 0 && desk_.PauseIfFull(seat);
+    const bool has_news = seat.n_sent() > 0 || seat.n_scored() > 0;
+    const bool is_full = seat.is_ready() && has_news && desk_.PauseIfFull(seat);
     items_.push_back(sequence.ToPlan(slot, seat.is_ready() && !is_full));
   }
-  return engine::Plan(
-      items_, {.n_prompt_rows = params_.n_prompt_rows, .n_available_blocks = cache_.n_available()});
+  return engine::Plan(items_, {.n_prompt_rows = params_.n_prompt_rows,
+                               .n_scores = kMaxScoredRows,
+                               .n_available_blocks = cache_.n_available()});
 }
 
 void Batch::Preempt(int32_t slot) {
@@ -226,23 +239,25 @@ std::span<const Batch::Drawing> Batch::Run(const StepPlan& plan) {
                       .n_hit = sequence.n_hit,
                       .decoder_begin = sequence.decoder_begin,
                       .window_begin = sequence.window_begin,
-                      .draws = part.draws});
+                      .n_logits = part.n_logits});
   }
   std::span<float> logits = executor_.Run(parts_);
   const auto n_vocab = static_cast<size_t>(executor_.info().n_vocab);
   drawings_.clear();
   for (const StepPlan::Part& part : plan.parts) {
     Sequence& sequence = At(part.slot);
-    sequence.is_sick = part.draws && (sequence.n_known() == sequence.n_healthy ||
-                                      !IsFinite(logits.first(n_vocab)));
+    const std::span<float> own = logits.first(static_cast<size_t>(part.n_logits) * n_vocab);
+    logits = logits.subspan(own.size());
+    const bool falls_sick = part.draws && sequence.n_known() == sequence.n_healthy;
+    sequence.is_sick = falls_sick || !IsFinite(own);
     Advance(part);
-    if (!part.draws) continue;
-    drawings_.push_back({.sequence = sequence, .logits = logits.first(n_vocab)});
-    if (sequence.n_run == sequence.n_prompt) {
-      KeepWindows(sequence, part.slot);
-      ForkFrom(sequence, logits.first(n_vocab));
-    }
-    logits = logits.subspan(n_vocab);
+    if (own.empty()) continue;
+    const std::span<float> drawn = part.draws ? own.last(n_vocab) : std::span<float>();
+    drawings_.push_back(
+        {.sequence = sequence, .scores = own.first(own.size() - drawn.size()), .logits = drawn});
+    if (!part.draws || sequence.n_run != sequence.n_prompt) continue;
+    KeepWindows(sequence, part.slot);
+    ForkFrom(sequence, drawn);
   }
   return drawings_;
 }
@@ -275,7 +290,7 @@ void Batch::ForkFrom(const Sequence& leader, std::span<float> logits) {
     ++counts_.n_forked;
     metrics::Add(metrics::kForks);
     drawings_.back().is_shared = true;
-    drawings_.push_back({.sequence = sequence, .logits = logits, .is_shared = true});
+    drawings_.push_back({.sequence = sequence, .scores = {}, .logits = logits, .is_shared = true});
   }
 }
 

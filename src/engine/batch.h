@@ -7,6 +7,8 @@
 // 3. The oldest sequence always moves on: blocks that it lacks are taken from younger ones, which
 //    come back later behind what the prefix index still has of them.
 // 4. What several sequences need is computed once: the others wait for it.
+// 5. A sequence whose prompt is scored computes all of it itself, each row through every layer, and
+//    nobody else sees its rows: they need not be those that the others' mode would compute.
 
 #pragma once
 
@@ -47,11 +49,13 @@ class Batch {
   // Who runs next. Empty: nobody can, and who would is put to sleep for a moment.
   StepPlan Plan(Time now);
 
-  // The logits that the next token of a sequence is drawn from; valid until the next Run.
+  // What a step says of one sequence; valid until the next Run.
   struct Drawing {
     Sequence& sequence;
-    std::span<float> logits;
-    bool is_shared = false;  // another drawing looks at these logits, too
+    // Of the next tokens of its prompt that are to be scored: [n, n_vocab].
+    std::span<const float> scores;
+    std::span<float> logits;  // that its next token is drawn from; empty: there is more to run
+    bool is_shared = false;   // another drawing looks at these logits, too
   };
   std::span<const Drawing> Run(const StepPlan& plan);
 
@@ -73,6 +77,7 @@ class Batch {
   Sequence& At(int32_t slot) { return sequences_[static_cast<size_t>(slot)]; }
   const Sequence& At(int32_t slot) const { return sequences_[static_cast<size_t>(slot)]; }
   void StartWaiting();
+  ReplayRule RuleFor(const Sequence& sequence) const;
   bool IsAwaiting(const Sequence& sequence) const;
   bool FindAwaited(Sequence& sequence);
   bool TryStart(Sequence& sequence, int64_t n_spoken_for, bool is_oldest);

@@ -168,6 +168,7 @@ void Engine::Open(model::LoadedModel loaded) {
                       .n_blocks = NumBlocks(params_),
                       .n_context = params_.n_context,
                       .n_rows = params_.max_running + params_.n_prompt_rows,
+                      .n_scores = std::min(kMaxScoredRows, params_.n_prompt_rows),
                       .n_threads = params_.n_threads,
                       .arithmetic = params_.arithmetic},
                      std::move(loaded));
@@ -228,22 +229,26 @@ void Engine::Admit(Time now) {
 // is both.
 void Engine::Commit(const Batch::Drawing& drawing, Time now) {
   Sequence& seq = drawing.sequence;
-  const std::span<const float> logits = drawing.logits;
   Seat& seat = *seq.seat;
   const wire::GenerateRequest& request = seat.request();
   if (seq.is_sick) return desk_.Fail(seat, Sick());
-  if (request.script != nullptr) return Play(seq, now);
+  wire::TokenEvent event;
+  event.prompt_logprobs = Score(drawing);
+  if (drawing.logits.empty()) return desk_.Send(seat, std::move(event));
+  if (request.script != nullptr) return Play(seq, std::move(event), now);
+  if (request.n_max == 0) return desk_.End(seat, std::move(event), wire::FinishReason::kLength);
   const std::optional<TokenId> drawn = Draw(drawing);
   if (!drawn) return desk_.Fail(seat, NothingLeft());
   const TokenId token = *drawn;
-  if (token == executor_->info().eos) return desk_.End(seat, {}, wire::FinishReason::kEnd);
-  if (std::count(request.stop_ids.begin(), request.stop_ids.end(), token) > 0) {
-    return desk_.End(seat, {}, wire::FinishReason::kStopId);
+  if (token == executor_->info().eos) {
+    return desk_.End(seat, std::move(event), wire::FinishReason::kEnd);
   }
-  wire::TokenEvent event;
+  if (std::count(request.stop_ids.begin(), request.stop_ids.end(), token) > 0) {
+    return desk_.End(seat, std::move(event), wire::FinishReason::kStopId);
+  }
   event.tokens.push_back(token);
   if (request.sampling.logprobs) {
-    event.logprobs.push_back(LogprobOf(logits, token, request.sampling.n_top_logprobs));
+    event.logprobs.push_back(LogprobOf(drawing.logits, token, request.sampling.n_top_logprobs));
   }
   if (seat.n_sent() + 1 == seq.n_max) {
     return desk_.End(seat, std::move(event), wire::FinishReason::kLength);
@@ -253,11 +258,12 @@ void Engine::Commit(const Batch::Drawing& drawing, Time now) {
   desk_.Send(seat, std::move(event));
 }
 
-void Engine::Play(Sequence& sequence, Time now) {
+void Engine::Play(Sequence& sequence, wire::TokenEvent scored, Time now) {
   Seat& seat = *sequence.seat;
   const wire::ScriptPlay& script = *seat.request().script;
   if (wire::FaultStrikes(script, seat.n_sent())) return Strike(seat);
   wire::ScriptedEvent next = wire::NextScriptedEvent(seat.request(), seat.n_sent(), sequence.n_max);
+  next.event.prompt_logprobs = std::move(scored.prompt_logprobs);
   if (next.finish != wire::FinishReason::kNone) {
     return desk_.End(seat, std::move(next.event), next.finish);
   }
@@ -289,6 +295,22 @@ void Engine::Recover() {
   desk_.FailBegun(fault_);
   fault_ = Status::Ok();
   OpenBatch();
+}
+
+// Of the next tokens of the prompt, each of the row before it.
+std::vector<wire::TokenLogprob> Engine::Score(const Batch::Drawing& drawing) const {
+  const Seat& seat = *drawing.sequence.seat;
+  const wire::GenerateRequest& request = seat.request();
+  const auto n_vocab = static_cast<size_t>(executor_->info().n_vocab);
+  std::vector<wire::TokenLogprob> scores;
+  auto token = request.prompt->begin() + 1 + seat.n_scored();
+  for (auto rows = drawing.scores; !rows.empty(); rows = rows.subspan(n_vocab), ++token) {
+    const int32_t n_top = *request.sampling.n_prompt_logprobs;
+    scores.push_back(request.script == nullptr ? LogprobOf(rows.first(n_vocab), *token, n_top)
+                                               : wire::ScriptedLogprob(request, *token, n_top));
+  }
+  metrics::Add(metrics::kScoredTokens, std::ssize(scores));
+  return scores;
 }
 
 // Changes the row, unless somebody else looks at it later.

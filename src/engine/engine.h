@@ -73,8 +73,7 @@ class Engine final : public wire::TokenService {
   Engine(const Params& params, model::LoadedModel loaded);
 
   // kOverloaded while the model is not loaded, with the time that loading will still take;
-  // kContextLength, kInvalidArgument for what the model cannot run. ids are unique, not 0 and below
-  // 2^63; n_max is at least 1.
+  // kContextLength, kInvalidArgument for what the model cannot run. ids and n_max: see RequestDesk.
   Status Submit(wire::GenerateRequest request, wire::EventQueue& out) override;
   void Cancel(RequestId id) override { desk_.Cancel(id); }
   wire::LoadReport Load() const override;
@@ -107,8 +106,9 @@ class Engine final : public wire::TokenService {
   void OpenBatch();
   void Admit(Time now);
   void Commit(const Batch::Drawing& drawing, Time now);
-  void Play(Sequence& sequence, Time now);
+  void Play(Sequence& sequence, wire::TokenEvent scored, Time now);
   void Strike(Seat& seat);
+  std::vector<wire::TokenLogprob> Score(const Batch::Drawing& drawing) const;
   void Recover();
   std::optional<TokenId> Draw(const Batch::Drawing& drawing);
 

@@ -44,7 +44,12 @@ class CountingModel final : public model::Model {
   Status Check(const model::StepBatch& batch, const model::BatchLimits& limits) const override {
     SLUICE_CHECK(std::ssize(batch.rows) <= limits.n_rows);
     SLUICE_CHECK(std::ssize(batch.seqs) <= limits.n_seqs);
-    for (const model::Row& row : batch.rows) SLUICE_CHECK(row.pos < limits.n_context);
+    int32_t n_logits = 0;
+    for (const model::Row& row : batch.rows) {
+      SLUICE_CHECK(row.pos < limits.n_context);
+      n_logits += (row.flags & model::kNeedsLogits) != 0 ? 1 : 0;
+    }
+    SLUICE_CHECK(n_logits <= limits.n_logits);
     return Status::Ok();
   }
   void Forward(const model::StepBatch& batch,

@@ -33,7 +33,7 @@ Executor::Executor(const Params& params, model::LoadedModel loaded)
       stream_{.team = team_, .arithmetic = params.arithmetic},
       limits_{.n_rows = params.n_rows,
               .n_seqs = params.n_slots,
-              .n_logits = params.n_slots,
+              .n_logits = params.n_slots + params.n_scores,
               .n_context = params.n_context},
       memory_(info().layout,
               {.n_blocks = params.n_blocks, .n_slots = params.n_slots + params.n_windows}),
@@ -45,7 +45,7 @@ std::span<float> Executor::Run(std::span<const Part> parts) {
   size_t n_logits = 0;
   for (const Part& part : parts) {
     AddRows(part);
-    n_logits += part.draws ? 1 : 0;
+    n_logits += static_cast<size_t>(part.n_logits);
   }
   logits_.resize(n_logits * static_cast<size_t>(info().n_vocab));
   const model::StepBatch batch{.rows = rows_, .seqs = views_, .media = {}};
@@ -74,7 +74,7 @@ void Executor::AddRows(const Part& part) {
     model::Row row{.token = part.tokens[static_cast<size_t>(pos)], .pos = pos};
     if (pos < part.n_hit) row.flags |= model::kReplay;
     if (pos < part.decoder_begin) row.flags |= model::kKvOnly;
-    if (part.draws && pos + 1 == end) row.flags |= model::kNeedsLogits;
+    if (pos >= end - part.n_logits) row.flags |= model::kNeedsLogits;
     rows_.push_back(row);
   }
 }

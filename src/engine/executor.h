@@ -28,6 +28,7 @@ class Executor {
     int32_t n_blocks = 1;
     int32_t n_context = 0;  // tokens of one sequence
     int32_t n_rows = 0;     // of one step
+    int32_t n_scores = 0;   // of them with logits, besides one for each slot
     int32_t n_threads = 1;
     Arithmetic arithmetic = Arithmetic::kFloat32;
   };
@@ -47,9 +48,10 @@ class Executor {
     int32_t n_hit = 0;                // rows before this one write nothing that is shared
     int32_t decoder_begin = 0;        // rows before this one stop in the middle
     int32_t window_begin = 0;         // no window row before this one is read
-    bool draws = false;               // the last row has logits
+    int32_t n_logits = 0;             // of the last rows
   };
-  // hop 6. Logits of the parts that draw, in their order: [.., n_vocab]. Valid until the next Run.
+  // hop 6. Logits of the parts, in their order: [sum of n_logits, n_vocab]. Valid until the next
+  // Run.
   std::span<float> Run(std::span<const Part> parts);
 
   void CopyRows(const kv::Cache::Copy& copy);

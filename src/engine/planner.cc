@@ -13,7 +13,10 @@ namespace {
 class StepBuilder {
  public:
   StepBuilder(std::span<const PlanItem> items, const StepLimits& limits)
-      : items_(items), limits_(limits), n_blocks_(limits.n_available_blocks) {}
+      : items_(items),
+        limits_(limits),
+        n_blocks_(limits.n_available_blocks),
+        n_scores_(limits.n_scores) {}
 
   StepPlan Build() {
     for (const PlanItem& item : items_) {
@@ -56,9 +59,26 @@ class StepBuilder {
         static_cast<int32_t>(std::max<int64_t>(0, kv::Layout::BlocksFor(end) - item.n_blocks));
     if (n_more > n_blocks_) return false;
     n_blocks_ -= n_more;
-    plan_.parts.push_back(
-        {.slot = item.slot, .begin = item.n_run, .n_rows = n_rows, .draws = end == item.n_known});
+    plan_.parts.push_back({.slot = item.slot,
+                           .begin = item.n_run,
+                           .n_rows = n_rows,
+                           .n_logits = std::max(0, end - FirstLogits(item, item.n_run)),
+                           .draws = end == item.n_known});
     return true;
+  }
+
+  // Position of the first row from `begin` on that needs logits; so do all behind it.
+  static int32_t FirstLogits(const PlanItem& item, int32_t begin) {
+    return std::max(begin, item.n_known - 1 - item.n_scores);
+  }
+
+  // How many of the n_rows from `begin` on can run with the scores that are left, which it takes.
+  int32_t TakeScores(const PlanItem& item, int32_t begin, int32_t n_rows) {
+    const int32_t first = FirstLogits(item, begin);
+    const int32_t n_wanted = std::max(0, std::min(begin + n_rows, item.n_known - 1) - first);
+    const int32_t n_given = std::min(n_wanted, n_scores_);
+    n_scores_ -= n_given;
+    return n_given < n_wanted ? first + n_given - begin : n_rows;
   }
 
   // Rows of each prompt, before anybody looks at blocks.
@@ -70,8 +90,9 @@ class StepBuilder {
     n_rows_.assign(prompts_.size(), 0);
     int32_t n_left = limits_.n_prompt_rows;
     const auto give = [&](size_t i, int32_t n_max) {
-      const int32_t n_wanted = prompts_[i]->n_known - prompts_[i]->n_run - n_rows_[i];
-      const int32_t n = std::min({n_wanted, n_max, n_left});
+      const PlanItem& item = *prompts_[i];
+      const int32_t begin = item.n_run + n_rows_[i];
+      const int32_t n = TakeScores(item, begin, std::min({item.n_known - begin, n_max, n_left}));
       n_rows_[i] += n;
       n_left -= n;
     };
@@ -88,6 +109,7 @@ class StepBuilder {
   const std::span<const PlanItem> items_;
   const StepLimits limits_;
   int32_t n_blocks_;  // left
+  int32_t n_scores_;  // left
   std::vector<const PlanItem*> prompts_;
   std::vector<int32_t> n_rows_;  // of prompts_
   StepPlan plan_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace sluice::engine {
@@ -86,6 +87,32 @@ TEST(Planner, APausedSequenceGivesWayLikeAnother) {
   PlanItem paused = Drawn(5);
   paused.may_run = false;
   EXPECT_EQ(VictimOf({Drawn(4, 64), paused}, 0), 5);
+}
+
+// A prompt of n tokens whose first n_told scores were told.
+PlanItem Scored(int32_t slot, int32_t n, int32_t n_run, int32_t n_told) {
+  PlanItem item = Prompt(slot, n - n_run, n_run);
+  item.n_scores = n - 1 - n_told;
+  return item;
+}
+
+TEST(Planner, AScoredPromptStopsWhereTheStepHasNoMoreRowsWithLogits) {
+  const StepLimits limits{.n_prompt_rows = 100, .n_scores = 10, .n_available_blocks = kPlenty};
+  const auto rows_of = [&](const std::vector<PlanItem>& items) {
+    std::vector<std::pair<int32_t, int32_t>> rows;  // rows, and how many of them have logits
+    for (const StepPlan::Part& part : Plan(items, limits).parts) {
+      rows.emplace_back(part.n_rows, part.n_logits);
+    }
+    return rows;
+  };
+  using Rows = std::vector<std::pair<int32_t, int32_t>>;
+  EXPECT_EQ(rows_of({Scored(0, 50, 0, 0)}), (Rows{{10, 10}}));
+  EXPECT_EQ(rows_of({Scored(0, 50, 40, 40)}), (Rows{{10, 10}})) << "nine, and the row that draws";
+  EXPECT_EQ(rows_of({Scored(0, 50, 39, 39)}), (Rows{{11, 11}}));
+  EXPECT_EQ(rows_of({Scored(0, 50, 0, 30)}), (Rows{{40, 10}})) << "told before it gave way";
+  EXPECT_EQ(rows_of({Scored(0, 5, 0, 0), Scored(1, 50, 0, 0), Prompt(2, 20)}),
+            (Rows{{5, 5}, {6, 6}, {20, 1}}));
+  EXPECT_EQ(rows_of({Scored(0, 50, 0, 0), Scored(1, 50, 0, 0)}), (Rows{{10, 10}}));
 }
 
 }  // namespace

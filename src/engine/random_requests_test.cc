@@ -1,6 +1,7 @@
-// The tokens of a request are those of the request alone: whatever else runs, however prompts are
-// cut, found in the cache, forked, or thrown out of a pool that is too small, and however many
-// threads compute. Real rows of the tiny golden model, with exact replay.
+// The tokens of a request and the scores of its prompt are those of the request alone: whatever
+// else runs, however prompts are cut, found in the cache, forked, or thrown out of a pool that is
+// too small, and however many threads compute. Real rows of the tiny golden model, with exact
+// replay.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -37,9 +38,21 @@ model::LoadedModel LoadTiny() {
   return loader->Take();
 }
 
+struct Said {
+  std::vector<int32_t> tokens;
+  std::vector<float> scores;  // of the prompt, each with its alternatives behind it
+};
+
+void AddScores(const std::vector<wire::TokenLogprob>& scores, Said& said) {
+  for (const wire::TokenLogprob& score : scores) {
+    said.scores.push_back(score.logprob);
+    for (const auto& alternative : score.alternatives) said.scores.push_back(alternative.logprob);
+  }
+}
+
 struct TestRequest {
   wire::GenerateRequest request;
-  std::vector<int32_t> wanted;    // tokens
+  Said wanted;
   int32_t n_steps_before = 0;     // between the one before and this one
   int32_t n_steps_to_cancel = 0;  // 0: it is not
 };
@@ -74,6 +87,10 @@ std::vector<TestRequest> SomeRequests(int n, std::mt19937& random) {
     if (below(4) == 0) request.sampling.repetition_penalty = 1.3;
     if (below(4) == 0) request.sampling.min_p = 0.1;
     if (below(4) == 0) request.sampling.n_min = below(8);
+    if (below(4) == 0) {
+      request.sampling.n_prompt_logprobs = below(3);
+      if (below(2) == 0) request.n_max = 0;
+    }
     request.sampling.seed = random();
     if (below(3) == 0) request.stop_ids = {TokenId(below(500)), TokenId(below(500))};
     TestRequest& added = requests.emplace_back();
@@ -85,23 +102,35 @@ std::vector<TestRequest> SomeRequests(int n, std::mt19937& random) {
 }
 
 // What the model says without an engine: the whole prompt in one step, then token by token.
-std::vector<int32_t> Alone(const wire::GenerateRequest& request, Prefill prefill) {
+Said Alone(const wire::GenerateRequest& request, Prefill prefill) {
   v41::TinyRun run(
       {.n_seqs = 1, .n_context = kContextTokens, .n_threads = 1, .arithmetic = {}, .model = {}});
   const auto n_prompt = static_cast<int32_t>(request.prompt->size());
-  const int32_t decoder_begin =
-      prefill == Prefill::kCompact ? std::max(0, n_prompt - v41::Tiny().info().window) : 0;
+  const std::optional<int32_t> n_top = request.sampling.n_prompt_logprobs;
+  const int32_t decoder_begin = prefill == Prefill::kCompact && !n_top
+                                    ? std::max(0, n_prompt - v41::Tiny().info().window)
+                                    : 0;
   const SampleParams sample{.temperature = request.sampling.temperature,
                             .top_p = request.sampling.top_p,
                             .min_p = request.sampling.min_p,
                             .seed = *request.sampling.seed};
   Sampler sampler;
   TokenHistory history = HistoryOf(*request.prompt, v41::Tiny().info().n_vocab);
-  std::vector<int32_t> tokens;
+  const auto n_vocab = static_cast<size_t>(v41::Tiny().info().n_vocab);
+  Said said;
+  std::vector<int32_t>& tokens = said.tokens;
   std::vector<TokenId> next = *request.prompt;
-  while (std::ssize(tokens) < request.n_max) {
-    std::vector<float> logits =
-        run.Run({{.seq = 0, .tokens = next, .decoder_begin = decoder_begin, .n_logits = 1}}).logits;
+  for (;;) {
+    const int32_t n_rows = tokens.empty() && n_top ? n_prompt : 1;
+    const std::vector<float> rows =
+        run.Run({{.seq = 0, .tokens = next, .decoder_begin = decoder_begin, .n_logits = n_rows}})
+            .logits;
+    for (size_t i = 1; i < static_cast<size_t>(n_rows); ++i) {
+      const auto row = std::span(rows).subspan((i - 1) * n_vocab, n_vocab);
+      AddScores({LogprobOf(row, next[i], *n_top)}, said);
+    }
+    if (std::ssize(tokens) >= request.n_max) break;
+    std::vector<float> logits(rows.end() - static_cast<std::ptrdiff_t>(n_vocab), rows.end());
     Adjust({.sampling = request.sampling,
             .banned = {},
             .stop_ids = {request.stop_ids.data(), request.stop_ids.size()},
@@ -115,8 +144,9 @@ std::vector<int32_t> Alone(const wire::GenerateRequest& request, Prefill prefill
     Count(token, history);
     tokens.push_back(token.value);
     next = {token};
+    if (std::ssize(tokens) >= request.n_max) break;
   }
-  return tokens;
+  return said;
 }
 
 struct Setting {
@@ -192,15 +222,18 @@ Batch::Counts RunTogether(const Setting& setting, const std::vector<TestRequest>
     step();
   }
   for (size_t i = 0; i < requests.size(); ++i) {
-    std::vector<int32_t> wanted = requests[i].wanted;
-    const std::vector<int32_t> got = TokensOf(*clients[i]);
+    Said wanted = requests[i].wanted;
+    Said got{.tokens = TokensOf(*clients[i]), .scores = {}};
+    for (const wire::TokenEvent& event : clients[i]->events) AddScores(event.prompt_logprobs, got);
     if (!clients[i]->end().status.ok()) {
       EXPECT_EQ(clients[i]->end().status.code(), ErrorCode::kCancelled);
       EXPECT_GT(requests[i].n_steps_to_cancel, 0) << i;
-      wanted.resize(std::min(got.size(), wanted.size()));
+      wanted.tokens.resize(std::min(got.tokens.size(), wanted.tokens.size()));
+      wanted.scores.resize(std::min(got.scores.size(), wanted.scores.size()));
     }
-    EXPECT_EQ(got, wanted) << "request " << i << " of " << requests[i].request.prompt->size()
-                           << " tokens";
+    EXPECT_EQ(got.tokens, wanted.tokens)
+        << "request " << i << " of " << requests[i].request.prompt->size() << " tokens";
+    EXPECT_EQ(got.scores, wanted.scores) << "request " << i;
   }
   return run.engine->batch()->counts();
 }

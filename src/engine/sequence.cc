@@ -7,7 +7,7 @@
 namespace sluice::engine {
 
 std::span<const TokenId> Sequence::stored() const {
-  if (state != SequenceState::kRunning || is_sick) return {};
+  if (state != SequenceState::kRunning || is_sick || is_scored) return {};
   return std::span(tokens).first(static_cast<size_t>(std::max(n_hit, n_run)));
 }
 
@@ -16,6 +16,7 @@ PlanItem Sequence::ToPlan(int32_t slot, bool may_run) const {
           .n_run = n_run,
           .n_known = n_known(),
           .n_blocks = static_cast<int32_t>(lease.blocks.size()),
+          .n_scores = seat->n_unscored(),
           .is_decoding = is_decoding(),
           .may_run = may_run};
 }

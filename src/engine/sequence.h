@@ -42,6 +42,7 @@ struct Sequence {
   int32_t n_prompt = 0;
   int32_t n_max = 0;  // tokens to generate: what was asked for, or what the context has room for
   std::optional<Awaited> awaited;
+  bool is_scored = false;    // its prompt is: every row has logits, and it shares nothing
   bool was_counted = false;  // its hit was told
   bool is_sick = false;      // its rows are no numbers: nobody else may use them
   // Known tokens at which a script makes it sick, as if its rows were no numbers.
@@ -63,7 +64,7 @@ struct Sequence {
   bool in_prompt() const { return n_run < n_prompt; }
   // One row, the token drawn last, stands between this sequence and its next token.
   bool is_decoding() const { return n_run + 1 == n_known() && !in_prompt(); }
-  // Tokens whose shared rows are written.
+  // Tokens whose shared rows are written and may be used by others.
   std::span<const TokenId> stored() const;
   PlanItem ToPlan(int32_t slot, bool may_run) const;
 

@@ -40,6 +40,7 @@ Status Took(Connection& connection,
   // A compressed body may become a prompt a thousand times its size.
   const codec::AnswerSpec& answer = output.prepared.answer;
   size_t n_bytes = answer.echo.size() + answer.keep.input.size() + output.answer.body.size();
+  n_bytes += answer.prompt_scores.prompt.size() * sizeof(TokenId);
   const auto& prompt = output.prepared.generate.prompt;
   if (prompt != nullptr) n_bytes += prompt->size() * sizeof(TokenId);
   return connection.Charge(request, static_cast<int64_t>(n_bytes));

@@ -28,8 +28,9 @@ struct TokenLogprob {
     TokenId token;
     float logprob;
   };
-  float logprob = 0;                      // of the sampled token
-  std::vector<Alternative> alternatives;  // best first, at most n_top_logprobs
+  float logprob = 0;                      // of the token itself
+  int32_t rank = 0;                       // its place among all tokens, from 1: best first, by id
+  std::vector<Alternative> alternatives;  // best first, at most as many as were asked for
 };
 
 // Present on the terminal event only.
@@ -43,8 +44,8 @@ struct TokenEvent {
   int32_t first_index = 0;             // of tokens[0], counted from the first generated token
   SmallVec<TokenId, 6> tokens;         // may be empty on a terminal event
   std::vector<TokenLogprob> logprobs;  // one per token if asked for, else empty
-  // Of tokens of the prompt, if asked for: of those before this event are all told. The first token
-  // of a prompt has none and is left out.
+  // The next scores of the prompt, if asked for: of its tokens from the second on, in order;
+  // nothing stands before the first. All are told before or with the first token that is generated.
   std::vector<TokenLogprob> prompt_logprobs;
   std::unique_ptr<EventEnd> end;  // terminal event
   int32_t n_cached = -1;          // tokens of the prompt found in the cache; -1: not known yet

@@ -32,7 +32,8 @@ struct SamplingParams {
   std::optional<uint64_t> seed;
   bool logprobs = false;
   int32_t n_top_logprobs = 0;  // [0, 20], alternatives per token
-  // Tokens of the prompt are scored, too, with so many alternatives, [0, 20]; absent: they are not.
+  // The tokens of the prompt are scored, each by the tokens before it, with that many alternatives,
+  // [0, 20], of the model's own distribution; absent: they are not.
   std::optional<int32_t> n_prompt_logprobs;
   std::vector<LogitBias> logit_bias;
 };
@@ -65,7 +66,8 @@ struct GenerateRequest {
   RequestClass request_class = RequestClass::kDefault;
   Time deadline = Time::Max();  // then the request ends with kDeadlineExceeded
   std::shared_ptr<const std::vector<TokenId>> prompt;  // the choices of one request share it
-  int32_t n_max = 0;                                   // tokens to generate at most, >= 1
+  // Tokens to generate at most, >= 1; 0 if the prompt is scored and nothing else is wanted.
+  int32_t n_max = 0;
   SamplingParams sampling;
   SmallVec<TokenId, 2> stop_ids;  // besides the model's own end token
   // Null: the real model samples. The choices of one request share it.

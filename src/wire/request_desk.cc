@@ -40,7 +40,8 @@ RequestDesk::~RequestDesk() {
 
 Status RequestDesk::Submit(GenerateRequest request, EventQueue& out) {
   SLUICE_CHECK(request.id.value != kEmpty && request.id.value < kCancelled);
-  SLUICE_CHECK(request.prompt != nullptr && request.n_max >= 1);
+  SLUICE_CHECK(request.prompt != nullptr);
+  SLUICE_CHECK(request.n_max >= (request.sampling.n_prompt_logprobs ? 0 : 1));
 
   if (n_held_.fetch_add(1, std::memory_order_acq_rel) >= static_cast<int64_t>(seats_.size())) {
     n_held_.fetch_sub(1, std::memory_order_relaxed);
@@ -119,6 +120,7 @@ void RequestDesk::Send(Seat& seat, TokenEvent event) {
   event.first_index = seat.n_sent_;
   if (seat.n_sent_ == 0) event.n_cached = seat.n_cached_;
   seat.n_sent_ += static_cast<int32_t>(event.tokens.size());
+  seat.n_scored_ += static_cast<int32_t>(event.prompt_logprobs.size());
   SLUICE_CHECK(seat.out_->TryPush(event));
 }
 
@@ -252,6 +254,7 @@ void RequestDesk::EndAs(Seat& seat, TokenEvent event, FinishReason finish, Statu
   seat.request_ = GenerateRequest();
   seat.out_ = nullptr;
   seat.n_sent_ = 0;
+  seat.n_scored_ = 0;
   seat.n_cached_ = 0;
   // Before the event: whoever sees it may count on the seat.
   ReleaseSeat(static_cast<size_t>(seat.seat_idx_));

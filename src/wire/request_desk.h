@@ -46,8 +46,8 @@ class RequestDesk {
   ~RequestDesk();
   RequestDesk(const RequestDesk&) = delete;
 
-  // ids are unique, not 0 and below 2^63; n_max is at least 1. kOverloaded when all seats are taken
-  // or the desk is closed.
+  // ids are unique, not 0 and below 2^63; n_max is at least 1, or 0 with scores of the prompt.
+  // kOverloaded when all seats are taken or the desk is closed.
   Status Submit(GenerateRequest request, EventQueue& out);
   void Cancel(RequestId id);
   LoadReport Load() const;
@@ -136,6 +136,12 @@ class RequestDesk::Seat : ReadyList::Node {
 
   const GenerateRequest& request() const { return request_; }
   int32_t n_sent() const { return n_sent_; }  // tokens
+  // Scores of the prompt that were sent, and those that are still to be.
+  int32_t n_scored() const { return n_scored_; }
+  int32_t n_unscored() const {
+    const auto n_prompt = static_cast<int32_t>(request_.prompt->size());
+    return request_.sampling.n_prompt_logprobs ? n_prompt - 1 - n_scored_ : 0;
+  }
   bool is_ready() const { return phase_ == Phase::kReady; }
   // Below n_running_max; no other request has it at the same time. -1 before it has begun.
   int32_t slot() const { return slot_; }
@@ -156,6 +162,7 @@ class RequestDesk::Seat : ReadyList::Node {
   GenerateRequest request_;
   EventQueue* out_ = nullptr;
   int32_t n_sent_ = 0;
+  int32_t n_scored_ = 0;
   int32_t n_cached_ = 0;
   int32_t slot_ = -1;
   Time due_;  // kSleeping: of its end

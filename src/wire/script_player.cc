@@ -30,22 +30,6 @@ Window NextWindow(const GenerateRequest& request, int32_t n_done, int32_t n_max)
           .finish = limit == n_max ? FinishReason::kLength : FinishReason::kNone};
 }
 
-// A function of request and token alone. The token itself is the best alternative; the others are
-// its neighbours, on the side where every vocabulary has them.
-TokenLogprob LogprobOf(const GenerateRequest& request, TokenId token) {
-  // Eighths are exact in f32 and short in JSON.
-  float made_up = -static_cast<float>(1 + token.value % 7) / 8;
-  TokenLogprob result{.logprob = request.script->logprob.value_or(made_up), .alternatives = {}};
-  int32_t n_top = request.sampling.n_top_logprobs;
-  int32_t step = token.value >= n_top ? -1 : 1;
-  result.alternatives.reserve(static_cast<size_t>(n_top));
-  for (int32_t i = 0; i < n_top; ++i) {
-    result.alternatives.push_back({.token = TokenId(token.value + i * step),
-                                   .logprob = result.logprob - static_cast<float>(i)});
-  }
-  return result;
-}
-
 }  // namespace
 
 ScriptedEvent NextScriptedEvent(const GenerateRequest& request, int32_t n_done, int32_t n_max) {
@@ -56,9 +40,25 @@ ScriptedEvent NextScriptedEvent(const GenerateRequest& request, int32_t n_done, 
   if (!request.sampling.logprobs) return next;
   next.event.logprobs.reserve(next.event.tokens.size());
   for (TokenId token : next.event.tokens) {
-    next.event.logprobs.push_back(LogprobOf(request, token));
+    next.event.logprobs.push_back(ScriptedLogprob(request, token, request.sampling.n_top_logprobs));
   }
   return next;
+}
+
+// The token itself is the best alternative; the others are its neighbours, on the side where every
+// vocabulary has them.
+TokenLogprob ScriptedLogprob(const GenerateRequest& request, TokenId token, int32_t n_top) {
+  // Eighths are exact in f32 and short in JSON.
+  float made_up = -static_cast<float>(1 + token.value % 7) / 8;
+  TokenLogprob result{
+      .logprob = request.script->logprob.value_or(made_up), .rank = 1, .alternatives = {}};
+  int32_t step = token.value >= n_top ? -1 : 1;
+  result.alternatives.reserve(static_cast<size_t>(n_top));
+  for (int32_t i = 0; i < n_top; ++i) {
+    result.alternatives.push_back({.token = TokenId(token.value + i * step),
+                                   .logprob = result.logprob - static_cast<float>(i)});
+  }
+  return result;
 }
 
 void Die() { std::_Exit(kDeathStatus); }

@@ -20,6 +20,10 @@ struct ScriptedEvent {
 // cuts the event at its place.
 ScriptedEvent NextScriptedEvent(const GenerateRequest& request, int32_t n_done, int32_t n_max);
 
+// What is told of a token, a scripted one or one of the prompt, with n_top alternatives. A function
+// of request and token alone.
+TokenLogprob ScriptedLogprob(const GenerateRequest& request, TokenId token, int32_t n_top);
+
 // Whether the fault of the script strikes behind n_done tokens.
 inline bool FaultStrikes(const ScriptPlay& script, int32_t n_done) {
   return script.fault != ScriptPlay::Fault::kNone && n_done == script.fault_after;

@@ -7,6 +7,23 @@
 #include "wire/script_player.h"
 
 namespace sluice::wire {
+namespace {
+
+// Scores of a prompt come in pieces, as from an engine whose chunks are short.
+constexpr int32_t kScoresPerEvent = 16;
+
+void AppendScores(const RequestDesk::Seat& seat, TokenEvent& event) {
+  const GenerateRequest& request = seat.request();
+  const int32_t n = std::min(seat.n_unscored(), kScoresPerEvent);
+  const int32_t n_top = request.sampling.n_prompt_logprobs.value_or(0);
+  const auto first = request.prompt->begin() + 1 + seat.n_scored();
+  for (auto token = first; token != first + n; ++token) {
+    event.prompt_logprobs.push_back(ScriptedLogprob(request, *token, n_top));
+  }
+}
+
+}  // namespace
+
 ScriptedService::ScriptedService(const Params& params)
     : desk_({.n_running_max = params.max_running,
              .n_waiting_max = params.max_waiting,
@@ -45,14 +62,19 @@ void ScriptedService::Advance(Seat& seat, Time now) {
     Strike(seat);
     return;
   }
-  ScriptedEvent next = NextScriptedEvent(request, seat.n_sent(), request.n_max);
-  if (next.finish != FinishReason::kNone) {
+  // The last piece of the prompt comes with the first tokens.
+  const bool is_in_prompt = seat.n_unscored() > kScoresPerEvent;
+  ScriptedEvent next;
+  if (!is_in_prompt) next = NextScriptedEvent(request, seat.n_sent(), request.n_max);
+  const bool is_last = next.finish != FinishReason::kNone;
+  if (!is_last && desk_.PauseIfFull(seat)) return;
+  AppendScores(seat, next.event);
+  if (is_last) {
     desk_.End(seat, std::move(next.event), next.finish);
     return;
   }
-  if (desk_.PauseIfFull(seat)) return;
   desk_.Send(seat, std::move(next.event));
-  if (play.pace.ns > 0) desk_.Sleep(seat, now + play.pace);
+  if (play.pace.ns > 0 && !is_in_prompt) desk_.Sleep(seat, now + play.pace);
 }
 
 void ScriptedService::Strike(Seat& seat) {

@@ -9,6 +9,8 @@
 // 1. The desk's: exactly one terminal event each, a full queue stops its own request only, bounded.
 // 2. A Step is one round, like one step of an engine: every sequence that is due emits one event,
 //    in the order in which they became due. So a Step is short, and cancels are never far away.
+// 3. Log probabilities, of output and prompt, are made up from the token's id alone, or all the one
+//    that the script gives.
 
 #pragma once
 
@@ -30,7 +32,7 @@ class ScriptedService final : public TokenService {
   // Destroyed while no other thread calls in; ends what is left like CancelAll.
   explicit ScriptedService(const Params& params);
 
-  // ids are unique, not 0 and below 2^63; n_max and the script's n_per_event are at least 1.
+  // What the desk asks for; the script's n_per_event is at least 1.
   Status Submit(GenerateRequest request, EventQueue& out) override;
   void Cancel(RequestId id) override { desk_.Cancel(id); }
   LoadReport Load() const override { return desk_.Load(); }

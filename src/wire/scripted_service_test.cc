@@ -8,6 +8,7 @@
 #include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "wire/scripted_service_test_impl.h"
 
@@ -332,6 +333,50 @@ TEST_F(ScriptedServiceTest, ARequestWithoutAScriptIsRefused) {
   GenerateRequest request = Ask(1, Say(""));
   request.script = nullptr;
   EXPECT_EQ(service->Submit(std::move(request), client.queue).code(), ErrorCode::kUnsupported);
+}
+
+GenerateRequest AskForScores(uint64_t id, int32_t n_prompt, int32_t n_max) {
+  GenerateRequest request = Ask(id, Say("ab"));
+  std::vector<TokenId> prompt;
+  for (int32_t i = 0; i < n_prompt; ++i) prompt.emplace_back(i);
+  request.prompt = std::make_shared<const std::vector<TokenId>>(std::move(prompt));
+  request.n_max = n_max;
+  request.sampling.n_prompt_logprobs = 2;
+  return request;
+}
+
+TEST_F(ScriptedServiceTest, ScoresOfThePromptComeInPiecesBeforeTheFirstToken) {
+  Start();
+  for (const int32_t n_prompt : {1, 2, 17, 40}) {
+    Listener& client = Listen();
+    const auto id = static_cast<uint64_t>(n_prompt);
+    ASSERT_TRUE(service->Submit(AskForScores(id, n_prompt, 2), client.queue).ok());
+    RunAt(At(0));
+    std::vector<float> scores;
+    for (const TokenEvent& event : client.events) {
+      EXPECT_LE(event.prompt_logprobs.size(), 16u);
+      EXPECT_TRUE(event.prompt_logprobs.empty() || event.first_index == 0);
+      for (const TokenLogprob& score : event.prompt_logprobs) {
+        scores.push_back(score.logprob);
+        EXPECT_EQ(score.alternatives.size(), 2u);
+      }
+    }
+    std::vector<float> wanted;
+    for (int32_t i = 1; i < n_prompt; ++i) wanted.push_back(-static_cast<float>(1 + i % 7) / 8);
+    EXPECT_EQ(scores, wanted);
+    EXPECT_EQ(client.text, "ab");
+  }
+}
+
+TEST_F(ScriptedServiceTest, NothingIsGeneratedIfOnlyScoresAreAskedFor) {
+  Start();
+  Listener& client = Listen();
+  ASSERT_TRUE(service->Submit(AskForScores(1, 20, 0), client.queue).ok());
+  RunAt(At(0));
+  EXPECT_EQ(client.text, "");
+  EXPECT_EQ(client.end().finish, FinishReason::kLength);
+  EXPECT_EQ(client.end().usage.n_completion, 0);
+  EXPECT_EQ(client.events.back().prompt_logprobs.size(), 3u) << "the last piece comes with the end";
 }
 
 }  // namespace

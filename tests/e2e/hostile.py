@@ -90,6 +90,7 @@ _FIELDS = {
     "repetition_penalty": [0.5, 2],
     "min_p": [0, 1],
     "min_tokens": [0, 1],
+    "prompt_logprobs": [0, 20],
     "stop_token_ids": [[], [0, 97]],
     "parallel_tool_calls": [False],
     "chat_template_kwargs": [{"thinking": False}],

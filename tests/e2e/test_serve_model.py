@@ -1,6 +1,7 @@
 """`sluice serve MODEL`: answers of a model over HTTP, and folders that cannot be served."""
 
 import json
+import math
 import shutil
 import struct
 import threading
@@ -130,6 +131,66 @@ def test_usage_tells_what_was_cached(server):
     assert first["prompt_tokens_details"]["cached_tokens"] < PLAIN_FRAME + 2
     assert second["prompt_tokens_details"]["cached_tokens"] in (n_prompt - 1, n_prompt - 2)
     assert second["completion_tokens"] == first["completion_tokens"]
+
+
+def scores_by_logits(tmp_path, ids):
+    """Log probabilities of all tokens but the first, and whether each is the likeliest, by `sluice logits`."""
+    tokens, out = tmp_path / "tokens.json", tmp_path / "logits.safetensors"
+    tokens.write_text(json.dumps(ids))
+    options = ["--tokens", str(tokens), "--out", str(out), "--threads", "1"]
+    done = run_cli("logits", str(TINY), *options)
+    assert done.returncode == 0, done.stderr
+    data = out.read_bytes()
+    begin = 8 + struct.unpack("<Q", data[:8])[0]
+    scores = []
+    for i, token in enumerate(ids[1:]):
+        row = struct.unpack_from(f"<{N_TOKENS}f", data, begin + i * N_TOKENS * 4)
+        top = max(row)
+        scores.append((row[token] - top - math.log(sum(math.exp(x - top) for x in row)), row[token] == top))
+    return scores
+
+
+def completion(server, **fields):
+    body = json.dumps({"model": "deepseek-flash", "temperature": 0} | fields).encode()
+    response = once(server.port, request_bytes("POST", "/v1/completions", [], body))
+    assert response.status == 200, response.body
+    return json.loads(response.body)
+
+
+def test_scores_are_those_of_the_model_whatever_the_cache_holds_and_the_prefill(server, tmp_path):
+    # Longer than a window, a block and a piece; a third of it was computed before, compactly.
+    ids = [control("<｜begin▁of▁sentence｜>"), *("A prompt that is scored. " * 5).encode()]
+    wanted = scores_by_logits(tmp_path, ids)
+    completion(server, prompt=ids[: len(ids) // 3], max_tokens=1)
+    asked = {"prompt": [ids], "max_tokens": 1, "logprobs": 1, "seed": 1234, "echo": True}
+    first, again = completion(server, **asked), completion(server, **asked)
+    assert first["choices"] == again["choices"]
+    logprobs = first["choices"][0]["logprobs"]
+    assert logprobs["token_logprobs"][0] is None and logprobs["top_logprobs"][0] is None
+    # What lm-eval's `local-completions` reads: all but the context and the one generated token.
+    n_context = 7
+    got = logprobs["token_logprobs"][n_context:-1]
+    assert len(got) == len(ids) - n_context
+    # Float32 of values below 64: a rounding of each logit and one of the result.
+    assert got == pytest.approx([score for score, _ in wanted[n_context - 1 :]], abs=2e-5)
+    is_best = [x == max(top.values()) for x, top in zip(got, logprobs["top_logprobs"][n_context:-1])]
+    assert is_best == [best for _, best in wanted[n_context - 1 :]]
+    assert first["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+
+
+def test_scores_alone_are_the_same(server, tmp_path):
+    ids = list(b"Some words, and nothing behind them.")
+    wanted = scores_by_logits(tmp_path, ids)
+    body = completion(server, prompt=ids, max_tokens=0, prompt_logprobs=3, n=2)
+    assert body["usage"]["completion_tokens"] == 0
+    for choice in body["choices"]:
+        assert (choice["text"], choice["finish_reason"]) == ("", "length")
+        assert choice["prompt_logprobs"][0] is None
+        told = choice["prompt_logprobs"][1:]
+        got = [entry[str(token)] for entry, token in zip(told, ids[1:])]
+        assert [x["logprob"] for x in got] == pytest.approx([s for s, _ in wanted], abs=2e-5)
+        assert [x["rank"] == 1 for x in got] == [best for _, best in wanted]
+        assert all(3 <= len(entry) <= 4 for entry in told)
 
 
 def test_an_empty_message_is_a_prompt(server):

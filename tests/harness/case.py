@@ -41,6 +41,7 @@ class Case:
     logprobs: dict = field(default_factory=dict)  # "content" -> [token, ...]
     logprob: float | None = None
     alternatives: int | None = None
+    lists: dict = field(default_factory=dict)  # Completions: lists of `logprobs`, `prompt_logprobs`
     header_is: list = field(default_factory=list)
     stop: str | None = None  # Messages: the stop string that was found
     blocks: list | None = None  # Messages: the content of the answer
@@ -140,7 +141,7 @@ def _take(case, state, key, value):
         case.path = value
     elif key == "stop":
         case.stop = json.loads(value)
-    elif key in ("blocks", "message", "answer"):
+    elif key in ("blocks", "message", "answer", "lists"):
         setattr(case, key, expand(json.loads(value)))
     else:
         raise ValueError(f"unknown keyword {key!r}")

@@ -18,6 +18,8 @@ def _add(answer, part):
         choice.deltas.append(("content", part["text"]))
     for key, values in (part["logprobs"] or {}).items():
         choice.logprobs.setdefault(key, []).extend(values)
+    if "prompt_logprobs" in part:
+        choice.logprobs["prompt_logprobs"] = part["prompt_logprobs"]
     choice.finish = part["finish_reason"]
 
 

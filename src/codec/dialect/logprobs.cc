@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/json_writer.h"
 #include "base/utf8.h"
 
@@ -27,6 +29,16 @@ void AppendToken(std::string_view text, float logprob, std::string& out) {
   out += ']';
 }
 
+// "17":{"logprob":-0.5,"rank":1,"decoded_token":"a"}
+void AppendRanked(
+    int32_t id, float logprob, int32_t rank, std::string_view text, std::string& out) {
+  fmt::format_to(std::back_inserter(out),
+                 "\"{}\":{{\"logprob\":{},\"rank\":{},\"decoded_token\":", id,
+                 ShownLogprob(logprob), rank);
+  AppendTokenText(text, out);
+  out += '}';
+}
+
 }  // namespace
 
 float ShownLogprob(float logprob) {
@@ -42,6 +54,26 @@ void AppendTokenText(std::string_view text, std::string& out) {
       fmt::format_to(std::back_inserter(out), "\\\\x{:02x}", static_cast<uint8_t>(c));
   }
   out += '"';
+}
+
+void AppendPromptLogprobs(std::span<const PromptToken> tokens, int32_t n_top, std::string& list) {
+  for (const PromptToken& token : tokens) {
+    if (!list.empty()) list += ',';
+    if (token.score == nullptr) {
+      list += "null";
+      continue;
+    }
+    list += '{';
+    AppendRanked(token.id, token.score->logprob, token.score->rank, token.text, list);
+    const auto& others = token.score->alternatives;
+    for (size_t i = 0; i < others.size() && std::cmp_less(i, n_top); ++i) {
+      if (others[i].token.value == token.id) continue;
+      list += ',';
+      const int32_t rank = static_cast<int32_t>(i) + 1;
+      AppendRanked(others[i].token.value, others[i].logprob, rank, token.others[i], list);
+    }
+    list += '}';
+  }
 }
 
 void AppendLogprobs(std::span<const TokenText> tokens, std::string& list) {

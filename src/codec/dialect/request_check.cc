@@ -56,11 +56,13 @@ Status ReadRange(std::string_view name,
 
 Status CheckOutputLimit(std::string_view name,
                         const std::optional<uint64_t>& asked,
-                        const ModelCard& model) {
-  if (!asked || (*asked >= 1 && *asked <= static_cast<uint64_t>(model.n_output_max)))
+                        const ModelCard& model,
+                        bool is_scored) {
+  const uint64_t n_least = is_scored ? 0 : 1;
+  if (!asked || (*asked >= n_least && *asked <= static_cast<uint64_t>(model.n_output_max)))
     return Status::Ok();
-  return Status::Invalid(fmt::format("Invalid {} value, the valid range of {} is [1, {}]", name,
-                                     name, model.n_output_max));
+  return Status::Invalid(fmt::format("Invalid {} value, the valid range of {} is [{}, {}]", name,
+                                     name, n_least, model.n_output_max));
 }
 
 Status ReadStreamOptions(const JsonValue& value, RawStream& stream) {

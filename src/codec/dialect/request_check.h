@@ -31,9 +31,11 @@ Status ReadRange(std::string_view name,
 // The least double above 0, for ranges that are open there.
 inline constexpr double kAboveZero = 5e-324;
 
+// 0 is for those who want scores of the prompt and nothing else: `is_scored`.
 Status CheckOutputLimit(std::string_view name,
                         const std::optional<uint64_t>& asked,
-                        const ModelCard& model);
+                        const ModelCard& model,
+                        bool is_scored = false);
 
 // `stream` and `stream_options` of Chat and Completions.
 struct RawStream {

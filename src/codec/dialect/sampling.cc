@@ -52,6 +52,26 @@ Status ReadStopIds(const JsonValue& value, int32_t n_vocabulary, std::vector<Tok
   return Named(ReadTokenIds(kName, value, n_vocabulary, ids), kName);
 }
 
+// vLLM's: a list of its own, which its streams do not have either.
+Status ReadPromptLogprobs(const JsonValue& value, DecodedRequest& request) {
+  constexpr std::string_view kName = "prompt_logprobs";
+  if (!value.exists()) return Status::Ok();
+  if (!value.is(JsonKind::kInt) || value.AsInt64() < 0 ||
+      value.AsInt64() > limits::kMaxTopLogprobs) {
+    const std::string allowed = fmt::format("an integer from 0 to {}", limits::kMaxTopLogprobs);
+    return Named(WrongValue(kName, allowed, value), kName);
+  }
+  if (request.answer.stream) {
+    return Status::InvalidField(std::string(kName),
+                                fmt::format("`{}` cannot be used with `stream`: true", kName));
+  }
+  const auto n_top = static_cast<int32_t>(value.AsInt64());
+  request.answer.prompt_scores.n_top = n_top;
+  std::optional<int32_t>& n_asked = request.sampling.n_prompt_logprobs;
+  n_asked = std::max(n_asked.value_or(0), n_top);
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status ReadTemperature(std::optional<double> asked, double& into) {
@@ -128,6 +148,7 @@ Status ReadSamplerFields(const RawSamplerFields& raw,
                            "a number above 0 and up to 2", sampling.repetition_penalty));
   SLUICE_TRY(ReadMinTokens(raw.min_tokens, request.n_max_asked.value_or(context.model.n_output_max),
                            sampling.n_min));
+  SLUICE_TRY(ReadPromptLogprobs(raw.prompt_logprobs, request));
   return ReadStopIds(raw.stop_token_ids, context.format.n_tokens(), request.stop_ids);
 }
 

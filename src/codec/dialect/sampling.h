@@ -39,10 +39,16 @@ Status ReadLogitBias(const JsonValue& value,
 struct RawSamplerFields {
   JsonValue min_p;
   JsonValue min_tokens;
+  JsonValue prompt_logprobs;
   JsonValue repetition_penalty;
   JsonValue stop_token_ids;
 };
-// After the output limit, which min_tokens may not pass. Without extensions they have no effect.
+// Whether prompt_logprobs asks for scores; its value is checked by ReadSamplerFields.
+inline bool AsksForScores(const RawSamplerFields& raw, const Profile& profile) {
+  return profile.extensions && raw.prompt_logprobs.exists();
+}
+// After the output limit, which min_tokens may not pass, and `stream`. Without extensions they have
+// no effect.
 Status ReadSamplerFields(const RawSamplerFields& raw,
                          const PrepareContext& context,
                          DecodedRequest& request);

@@ -17,6 +17,10 @@ void VisibleTokens::Show(OutputKind kind, int32_t first, int32_t last) {
 void VisibleTokens::DropBefore(int32_t end) {
   for (; first_unsettled_ < end; ++first_unsettled_) {
     SLUICE_CHECK(!unsettled_.empty());
+    Entry& entry = unsettled_.front();
+    if (lists_hidden_ && entry.logprob) {
+      kinds_[static_cast<size_t>(OutputKind::kContent)].entries.push_back(std::move(entry));
+    }
     unsettled_.pop_front();
   }
 }

@@ -20,8 +20,10 @@ namespace sluice::codec {
 
 class VisibleTokens {
  public:
-  // The vocabulary outlives what is shown.
-  explicit VisibleTokens(const token::Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
+  // The vocabulary outlives what is shown. `lists_hidden`: tokens that never become visible text
+  // have an entry as well, as content; for clients that count entries.
+  explicit VisibleTokens(const token::Vocabulary& vocabulary, bool lists_hidden = false)
+      : vocabulary_(vocabulary), lists_hidden_(lists_hidden) {}
 
   // The next token of the output. `logprob`: null if the service told none; then it has no entry.
   void Read(TokenId token, const wire::TokenLogprob* logprob) {
@@ -51,6 +53,7 @@ class VisibleTokens {
   std::string_view TextOf(TokenId token) const;
 
   const token::Vocabulary& vocabulary_;
+  const bool lists_hidden_;
   std::deque<Entry> unsettled_;
   int32_t first_unsettled_ = 0;  // index of unsettled_[0]
   std::array<Kind, 2> kinds_;

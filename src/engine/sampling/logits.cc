@@ -91,8 +91,12 @@ wire::TokenLogprob LogprobOf(std::span<const float> logits, TokenId token, int32
     return static_cast<float>(std::max(logit - log_sum, -double{kLargest}));
   };
 
-  wire::TokenLogprob result{.logprob = logprob_of(logits[static_cast<size_t>(token.value)]),
-                            .alternatives = {}};
+  const float own = logits[static_cast<size_t>(token.value)];
+  const auto before = logits.first(static_cast<size_t>(token.value));
+  const auto n_better = std::ranges::count_if(logits, [own](float logit) { return logit > own; }) +
+                        std::ranges::count(before, own);
+  wire::TokenLogprob result{
+      .logprob = logprob_of(own), .rank = static_cast<int32_t>(n_better) + 1, .alternatives = {}};
   if (n_top == 0) return result;
   const auto n_listed = static_cast<size_t>(n_top);
   auto& listed = result.alternatives;

@@ -120,6 +120,9 @@ TEST(Logits, LogprobsAddUpToOneAndAlternativesFallWithTiesToTheLowerId) {
   EXPECT_NEAR(sum, 1, 1e-6);  // five roundings to float32 of values below 4
   EXPECT_EQ(order, (std::vector<int32_t>{1, 2, 4, 0, 3}));
   EXPECT_EQ(all.logprob, all.alternatives[2].logprob);
+  for (size_t i = 0; i < order.size(); ++i) {
+    EXPECT_EQ(LogprobOf(logits, TokenId(order[i]), 0).rank, static_cast<int32_t>(i) + 1);
+  }
   EXPECT_TRUE(LogprobOf(logits, TokenId(4), 0).alternatives.empty());
   const wire::TokenLogprob two = LogprobOf(logits, TokenId(4), 2);
   ASSERT_EQ(two.alternatives.size(), 2u);

@@ -98,6 +98,10 @@ Status KeepMinTokens(const JsonValue& value, Body& body) {
   body.sampler.min_tokens = value;
   return Status::Ok();
 }
+Status KeepPromptLogprobs(const JsonValue& value, Body& body) {
+  body.sampler.prompt_logprobs = value;
+  return Status::Ok();
+}
 Status KeepRepetitionPenalty(const JsonValue& value, Body& body) {
   body.sampler.repetition_penalty = value;
   return Status::Ok();
@@ -147,6 +151,7 @@ constexpr Field<Body> kFields[] = {
      }},
     {"prompt_cache_key", nullptr},
     {"prompt_cache_retention", nullptr},
+    {"prompt_logprobs", KeepPromptLogprobs},
     {"reasoning_effort",
      [](const JsonValue& v, Body& b) {
        b.effort_is_number = !v.is_string();

@@ -81,11 +81,13 @@ Status ReadLogprobs(const Body& body, AnswerSpec& answer) {
 
 // The smaller of the two; the reference does not know the second.
 Status ReadOutputLimit(const Body& body, const PrepareContext& context, std::optional<int32_t>& n) {
-  SLUICE_TRY(CheckOutputLimit("max_tokens", body.max_tokens, context.model));
+  const bool is_scored = AsksForScores(body.sampler, context.profile);
+  SLUICE_TRY(CheckOutputLimit("max_tokens", body.max_tokens, context.model, is_scored));
   std::optional<uint64_t> asked = body.max_tokens;
   if (context.profile.extensions) {
     constexpr std::string_view kName = "max_completion_tokens";
-    SLUICE_TRY(Named(CheckOutputLimit(kName, body.max_completion_tokens, context.model), kName));
+    SLUICE_TRY(Named(CheckOutputLimit(kName, body.max_completion_tokens, context.model, is_scored),
+                     kName));
     if (body.max_completion_tokens) {
       asked = std::min(asked.value_or(UINT64_MAX), *body.max_completion_tokens);
     }

@@ -25,7 +25,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto prepared = sluice::codec::Prepare(
       dialect, body, {.model = kCard, .format = sluice::codec::SampleFormat(), .strict = strict});
   if (prepared) {
-    SLUICE_CHECK(prepared->generate.n_max >= 1 && prepared->answer.n_choices >= 1);
+    const bool is_scored = prepared->generate.sampling.n_prompt_logprobs.has_value();
+    SLUICE_CHECK(prepared->generate.n_max >= (is_scored ? 0 : 1));
+    SLUICE_CHECK(prepared->answer.n_choices >= 1);
     SLUICE_CHECK(static_cast<int64_t>(prepared->generate.prompt->size()) <= kCard.n_context);
     return 0;
   }

@@ -111,6 +111,14 @@ void Encoder::OnEvent(int32_t choice, const OutputEvent& event, std::string& out
   AppendTail(delta_end_[kind], object, "null", out);
 }
 
+// Choices have the prompt in common, and the answer has one list.
+void Encoder::OnPrompt(int32_t choice, const PromptPiece& piece, std::string&) {
+  if (choice != 0 || !spec_.prompt_scores.n_top) return;
+  const int64_t n_before = std::ssize(prompt_logprobs_);
+  AppendPromptLogprobs(piece.tokens, *spec_.prompt_scores.n_top, prompt_logprobs_);
+  held_bytes_ += std::ssize(prompt_logprobs_) - n_before;
+}
+
 // A call is one delta with its id and name, then one for each piece of its arguments. That it is
 // complete is not said.
 void Encoder::OnCallEvent(Choice& c, const OutputEvent& event, std::string& out) {
@@ -209,6 +217,11 @@ void Encoder::Finish(const wire::Usage& usage, std::string& out) {
   }
   out += "],\"usage\":";
   AppendOpenAiUsage(usage, {.with_reasoning = spec_.thinking}, out);
+  if (spec_.prompt_scores.n_top) {
+    out += ",\"prompt_logprobs\":[";
+    out += prompt_logprobs_;
+    out += ']';
+  }
   out += '}';
 }
 

@@ -25,6 +25,7 @@ class Encoder {
   Encoder(const AnswerSpec& spec, const AnswerIdentity& identity);
 
   void Begin(int32_t choice, const wire::Usage& prompt_usage, std::string& out);
+  void OnPrompt(int32_t choice, const PromptPiece& piece, std::string& out);
   void OnEvent(int32_t choice, const OutputEvent& event, std::string& out);
   void End(int32_t choice, const ChoiceEnd& end, const wire::Usage* usage, std::string& out);
 
@@ -66,7 +67,8 @@ class Encoder {
   std::array<std::string, 2> delta_end_;  // behind the text of a chunk, by kind
   std::array<std::string, 2> tail_;       // delta_end_ and everything after it
   std::vector<Choice> choices_;
-  std::string logprobs_;  // scratch of OnEvent
+  std::string logprobs_;         // scratch of OnEvent
+  std::string prompt_logprobs_;  // whole: a comma-separated list without brackets
   int64_t held_bytes_ = 0;
 };
 

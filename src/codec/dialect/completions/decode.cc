@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/utf8.h"
 #include "codec/dialect/completions/prompt.h"
 #include "codec/dialect/field.h"
 #include "codec/dialect/field_table.h"
@@ -86,6 +87,11 @@ constexpr Field<Body> kFields[] = {
        return ReadNumber("presence_penalty", v, b.presence_penalty);
      }},
     {"prompt", KeepPrompt},
+    {"prompt_logprobs",
+     [](const JsonValue& v, Body& b) {
+       b.sampler.prompt_logprobs = v;
+       return Status::Ok();
+     }},
     {"repetition_penalty",
      [](const JsonValue& v, Body& b) {
        b.sampler.repetition_penalty = v;
@@ -117,17 +123,32 @@ Status ReadBody(const JsonValue& root, bool strict, Body& body) {
   return Status::Ok();
 }
 
-// What of the prompt comes back, and what cannot be combined with it.
-Status ReadEcho(const Body& body, const RawPrompt& prompt, AnswerSpec& answer) {
-  if (!body.echo.value_or(false)) return Status::Ok();
-  if (prompt.suffix) return Status::InvalidField("echo", "`echo` cannot be used with `suffix`");
-  if (!prompt.ids.empty())
-    return Status::InvalidField("echo", "`echo` needs a `prompt` of text, not of token ids");
-  if (body.logprobs) {
+Status ReadEchoOfIds(const std::vector<TokenId>& ids,
+                     const deepseek_v41::Format& format,
+                     std::string& echo) {
+  std::string bytes;
+  for (const TokenId id : ids) {
+    bytes += format.text(id);
+    if (std::ssize(bytes) <= limits::kMaxHeldAnswerBytes) continue;
     return Status::InvalidField(
-        "echo", "`echo` cannot be used with `logprobs`: the prompt's are not computed");
+        "echo",
+        fmt::format("the text of `prompt` has more than {} bytes, which `echo` may not have",
+                    limits::kMaxHeldAnswerBytes));
   }
-  answer.echo = prompt.text;
+  AppendValidUtf8(echo, bytes);
+  return Status::Ok();
+}
+
+// What of the prompt comes back, and what cannot be combined with it. With `logprobs` it comes with
+// its scores, token by token.
+Status ReadEcho(const Body& body, const PrepareContext& context, DecodedRequest& request) {
+  if (!body.echo.value_or(false)) return Status::Ok();
+  const RawPrompt& prompt = *request.conversation.raw;
+  if (prompt.suffix) return Status::InvalidField("echo", "`echo` cannot be used with `suffix`");
+  request.answer.prompt_scores.in_echo = body.logprobs.has_value();
+  if (body.logprobs) return Status::Ok();
+  if (!prompt.ids.empty()) return ReadEchoOfIds(prompt.ids, context.format, request.answer.echo);
+  request.answer.echo = prompt.text;
   return Status::Ok();
 }
 
@@ -142,6 +163,9 @@ Status ReadLogprobs(const Body& body, DecodedRequest& request) {
   request.answer.n_top_logprobs = static_cast<int32_t>(*body.logprobs);
   request.sampling.logprobs = true;
   request.sampling.n_top_logprobs = request.answer.n_top_logprobs;
+  if (request.answer.prompt_scores.in_echo) {
+    request.sampling.n_prompt_logprobs = request.answer.n_top_logprobs;
+  }
   return Status::Ok();
 }
 
@@ -158,12 +182,18 @@ Status ReadNumbers(const Body& body, const PrepareContext& context, DecodedReque
   SLUICE_TRY(ReadTemperature(body.temperature, sampling.temperature));
   SLUICE_TRY(ReadTopP(body.top_p, sampling.top_p));
   SLUICE_TRY(ReadLogprobs(body, request));
-  SLUICE_TRY(CheckOutputLimit("max_tokens", body.max_tokens, context.model));
+  const bool in_echo = request.answer.prompt_scores.in_echo;
+  SLUICE_TRY(CheckOutputLimit("max_tokens", body.max_tokens, context.model,
+                              in_echo || AsksForScores(body.sampler, context.profile)));
   if (body.max_tokens) request.n_max_asked = static_cast<int32_t>(*body.max_tokens);
   SLUICE_TRY(CheckSeed(body.seed));
   sampling.seed = body.seed;
   SLUICE_TRY(ReadLogitBias(body.logit_bias, context.format.n_tokens(), sampling.logit_bias));
-  return ReadSamplerFields(body.sampler, context, request);
+  SLUICE_TRY(ReadSamplerFields(body.sampler, context, request));
+  // Clients that sum the prompt's scores cut one generated token off the end of the list (lm-eval's
+  // `local-completions`, which asks for one): there must be one.
+  if (in_echo && request.n_max_asked != 0) sampling.n_min = std::max(sampling.n_min, 1);
+  return Status::Ok();
 }
 
 Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& request) {
@@ -178,7 +208,7 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
       return Status::InvalidField("suffix", "`suffix` needs a `prompt` of text, not of token ids");
     prompt.suffix = std::string(*body.suffix);
   }
-  SLUICE_TRY(ReadEcho(body, prompt, request.answer));
+  SLUICE_TRY(ReadEcho(body, context, request));
   SLUICE_TRY(CheckStops("stop", body.stop, request.answer.stops));
   SLUICE_TRY(TakeStream(body.stream, request.answer));
   SLUICE_TRY(ReadNumbers(body, context, request));

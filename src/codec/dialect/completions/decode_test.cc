@@ -64,12 +64,54 @@ TEST(CompletionsDecode, ASuffixAsksToFillTheMiddle) {
   Refusal(DecodeWith(R"("prompt":"a","suffix":5)"), "suffix");
 }
 
-TEST(CompletionsDecode, AnEchoIsOfAPlainTextPrompt) {
+TEST(CompletionsDecode, AnEchoIsThePromptAsText) {
   EXPECT_EQ(DecodeWith(R"("prompt":"a","echo":true)")->answer.echo, "a");
   EXPECT_EQ(DecodeWith(R"("prompt":"a","echo":false)")->answer.echo, "");
+  EXPECT_EQ(DecodeWith(R"("prompt":[97,240,98],"echo":true)")->answer.echo, "a\uFFFDb");
   Refusal(DecodeWith(R"("prompt":"a","echo":true,"suffix":"b")"), "echo");
-  Refusal(DecodeWith(R"("prompt":[1],"echo":true)"), "echo");
-  Refusal(DecodeWith(R"("prompt":"a","echo":true,"logprobs":0)"), "echo");
+}
+
+TEST(CompletionsDecode, AnEchoWithLogprobsAsksForScores) {
+  Result<DecodedRequest> request = DecodeWith(R"("prompt":"a","echo":true,"logprobs":3)");
+  ASSERT_TRUE(request) << request.status().ToString();
+  EXPECT_TRUE(request->answer.prompt_scores.in_echo);
+  EXPECT_FALSE(request->answer.prompt_scores.n_top);
+  EXPECT_EQ(request->answer.echo, "") << "it comes token by token";
+  EXPECT_EQ(request->sampling.n_prompt_logprobs, 3);
+  EXPECT_EQ(request->sampling.n_min, 1) << "one token is cut off by lm-eval";
+  for (const char* plain : {R"("prompt":"a","echo":true)", R"("prompt":"a","logprobs":3)"}) {
+    EXPECT_FALSE(DecodeWith(plain)->sampling.n_prompt_logprobs) << plain;
+    EXPECT_EQ(DecodeWith(plain)->sampling.n_min, 0) << plain;
+  }
+}
+
+TEST(CompletionsDecode, PromptLogprobsAreAListOfTheirOwn) {
+  Result<DecodedRequest> request =
+      DecodeWith(R"("prompt":"a","echo":true,"logprobs":3,"prompt_logprobs":5)");
+  ASSERT_TRUE(request) << request.status().ToString();
+  EXPECT_EQ(request->answer.prompt_scores.n_top, 5);
+  EXPECT_EQ(request->answer.n_top_logprobs, 3);
+  EXPECT_EQ(request->sampling.n_prompt_logprobs, 5);
+  EXPECT_EQ(DecodeWith(R"("prompt":"a","prompt_logprobs":0)")->sampling.n_prompt_logprobs, 0);
+  EXPECT_FALSE(DecodeWith(R"("prompt":"a","prompt_logprobs":null)")->sampling.n_prompt_logprobs);
+  for (const char* bad : {"-1", "21", "true", "\"1\"", "1.5"}) {
+    Refusal(DecodeWith(R"("prompt":"a","prompt_logprobs":)" + std::string(bad)), "prompt_logprobs");
+  }
+  Refusal(DecodeWith(R"("prompt":"a","prompt_logprobs":1,"stream":true)"), "stream");
+}
+
+TEST(CompletionsDecode, NothingIsGeneratedOnlyWhereThePromptIsScored) {
+  for (const char* scored : {R"("echo":true,"logprobs":0)", R"("prompt_logprobs":0)"}) {
+    Result<DecodedRequest> request =
+        DecodeWith(R"("prompt":"a","max_tokens":0,)" + std::string(scored));
+    ASSERT_TRUE(request) << request.status().ToString();
+    EXPECT_EQ(request->n_max_asked, 0);
+    EXPECT_EQ(request->sampling.n_min, 0);
+  }
+  for (const char* unscored :
+       {R"("echo":true)", R"("logprobs":1)", R"("echo":false,"logprobs":1)"}) {
+    Refusal(DecodeWith(R"("prompt":"a","max_tokens":0,)" + std::string(unscored)), "max_tokens");
+  }
 }
 
 TEST(CompletionsDecode, NumbersAreInRange) {

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/json_writer.h"
 #include "codec/dialect/error_body.h"
 #include "codec/dialect/logprobs.h"
@@ -60,11 +62,57 @@ void Encoder::OnEvent(int32_t choice, const OutputEvent& event, std::string& out
     if (spec_.logprobs) Collect(event, c, logprobs);
     return AppendChunk(choice, event.text, spec_.logprobs ? ObjectOf(logprobs) : "null", out);
   }
-  const size_t n_before = c.logprobs.tokens.size() + c.logprobs.tops.size();
+  const int64_t n_before = c.logprobs.n_bytes();
   if (spec_.logprobs) Collect(event, c, c.logprobs);
   c.text += event.text;
-  held_bytes_ += static_cast<int64_t>(event.text.size() + c.logprobs.tokens.size() +
-                                      c.logprobs.tops.size() - n_before);
+  held_bytes_ += std::ssize(event.text) + c.logprobs.n_bytes() - n_before;
+}
+
+void Encoder::OnPrompt(int32_t choice, const PromptPiece& piece, std::string& out) {
+  const PromptScores& wanted = spec_.prompt_scores;
+  Choice& c = choices_[static_cast<size_t>(choice)];
+  if (wanted.n_top) {
+    const int64_t n_before = std::ssize(c.prompt_logprobs);
+    AppendPromptLogprobs(piece.tokens, *wanted.n_top, c.prompt_logprobs);
+    held_bytes_ += std::ssize(c.prompt_logprobs) - n_before;
+  }
+  if (!wanted.in_echo || piece.tokens.back().pos < wanted.n_ours) return;
+  if (spec_.stream) {
+    Logprobs logprobs;
+    CollectPrompt(piece, c, logprobs);
+    return AppendChunk(choice, piece.text, ObjectOf(logprobs), out);
+  }
+  const int64_t n_before = c.logprobs.n_bytes();
+  CollectPrompt(piece, c, c.logprobs);
+  c.text += piece.text;
+  held_bytes_ += std::ssize(piece.text) + c.logprobs.n_bytes() - n_before;
+}
+
+// What stands in front of the client's own tokens is left out, and the first of these has no score
+// even if it does: clients look for a null there.
+void Encoder::CollectPrompt(const PromptPiece& piece, Choice& choice, Logprobs& into) const {
+  for (const PromptToken& token : piece.tokens) {
+    if (token.pos < spec_.prompt_scores.n_ours) continue;
+    std::string text;
+    AppendTokenText(token.text, text);
+    AppendToList(text, into.tokens);
+    AppendToList(fmt::to_string(choice.n_chars), into.offsets);
+    choice.n_chars += CountChars(token.text);
+    if (token.pos == spec_.prompt_scores.n_ours || token.score == nullptr) {
+      AppendToList("null", into.values);
+      AppendToList("null", into.tops);
+      continue;
+    }
+    AppendToList(fmt::to_string(ShownLogprob(token.score->logprob)), into.values);
+    std::string top;
+    const auto& others = token.score->alternatives;
+    for (size_t i = 0; i < others.size() && std::cmp_less(i, spec_.n_top_logprobs); ++i) {
+      std::string entry;
+      AppendTokenText(token.others[i], entry);
+      AppendToList(entry + ':' + fmt::to_string(ShownLogprob(others[i].logprob)), top);
+    }
+    AppendToList('{' + top + '}', into.tops);
+  }
 }
 
 void Encoder::Collect(const OutputEvent& event, Choice& choice, Logprobs& into) const {
@@ -148,7 +196,11 @@ void Encoder::Finish(const wire::Usage& usage, std::string& out) {
     AppendJsonEscaped(out, c.text);
     out += "\",\"logprobs\":";
     out += spec_.logprobs ? ObjectOf(c.logprobs) : "null";
-    out += fmt::format(",\"finish_reason\":\"{}\"}}", c.finish_reason);
+    out += fmt::format(",\"finish_reason\":\"{}\"", c.finish_reason);
+    if (spec_.prompt_scores.n_top) {
+      out += fmt::format(",\"prompt_logprobs\":[{}]", c.prompt_logprobs);
+    }
+    out += '}';
   }
   out += "],\"usage\":";
   AppendOpenAiUsage(usage, {.with_reasoning = false}, out);

@@ -23,6 +23,7 @@ class Encoder {
   Encoder(const AnswerSpec& spec, const AnswerIdentity& identity);
 
   void Begin(int32_t choice, const wire::Usage& usage, std::string& out);
+  void OnPrompt(int32_t choice, const PromptPiece& piece, std::string& out);
   void OnEvent(int32_t choice, const OutputEvent& event, std::string& out);
   void End(int32_t choice, const ChoiceEnd& end, const wire::Usage* usage, std::string& out);
   void Finish(const wire::Usage& usage, std::string& out);
@@ -37,11 +38,16 @@ class Encoder {
     std::string values;
     std::string tops;
     std::string offsets;
+
+    int64_t n_bytes() const {
+      return static_cast<int64_t>(tokens.size() + values.size() + tops.size() + offsets.size());
+    }
   };
   struct Choice {
-    int64_t n_chars = 0;  // of the text so far: where the next token begins
-    std::string text;     // whole
-    Logprobs logprobs;    // whole
+    int64_t n_chars = 0;          // of the text so far: where the next token begins
+    std::string text;             // whole
+    Logprobs logprobs;            // whole
+    std::string prompt_logprobs;  // a comma-separated list without brackets
     const char* finish_reason = "";
   };
 
@@ -50,6 +56,7 @@ class Encoder {
                    std::string_view logprobs,
                    std::string& out) const;
   void Collect(const OutputEvent& event, Choice& choice, Logprobs& into) const;
+  void CollectPrompt(const PromptPiece& piece, Choice& choice, Logprobs& into) const;
   static std::string ObjectOf(const Logprobs& logprobs);
 
   const AnswerSpec& spec_;

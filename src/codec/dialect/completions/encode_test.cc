@@ -106,6 +106,65 @@ TEST(CompletionsEncode, LogprobsSayWhereEachTokenBegins) {
   EXPECT_EQ(logprobs["text_offset"], (json{0, 1, 2}));
 }
 
+// Two tokens of a scored prompt, the first of them in front of what the client wrote, and one more.
+struct SampleScores {
+  wire::TokenLogprob b{.logprob = -0.5f,
+                       .rank = 2,
+                       .alternatives = {{.token = TokenId(7), .logprob = -0.25f},
+                                        {.token = TokenId(98), .logprob = -0.5f}}};
+  wire::TokenLogprob c{.logprob = -1.0f, .rank = 9, .alternatives = {}};
+  std::vector<std::string_view> others = {"z", "b"};
+  std::vector<PromptToken> tokens = {
+      {.id = 0, .pos = 0, .text = "<s>", .score = nullptr, .others = {}},
+      {.id = 97, .pos = 1, .text = "a", .score = &c, .others = {}},
+      {.id = 98, .pos = 2, .text = "b", .score = &b, .others = others}};
+};
+
+std::string PlayScores(const AnswerSpec& spec) {
+  const SampleScores scores;
+  Encoder encoder(spec, kIdentity);
+  std::string out;
+  encoder.Begin(0, kUsage, out);
+  const std::span<const PromptToken> tokens = scores.tokens;
+  encoder.OnPrompt(0, {.tokens = tokens.first(2), .text = "a"}, out);
+  encoder.OnPrompt(0, {.tokens = tokens.subspan(2), .text = "b"}, out);
+  const int64_t n_held = encoder.held_bytes();
+  EXPECT_EQ(n_held > 0, !spec.stream) << n_held;
+  encoder.End(0, {.finish = Finish::kLength}, spec.stream ? &kUsage : nullptr, out);
+  encoder.Finish(kUsage, out);
+  return out;
+}
+
+TEST(CompletionsEncode, AScoredEchoBeginsWithNullAndLeavesOurTokensOut) {
+  AnswerSpec spec = Spec(false);
+  spec.logprobs = true;
+  spec.n_top_logprobs = 1;
+  spec.prompt_scores = {.prompt = {}, .n_ours = 1, .in_echo = true, .n_top = {}};
+  const json choice = json::parse(PlayScores(spec))["choices"][0];
+  EXPECT_EQ(choice["text"], "ab");
+  EXPECT_EQ(choice["logprobs"], json::parse(R"({"tokens":["a","b"],"token_logprobs":[null,-0.5],)"
+                                            R"("top_logprobs":[null,{"z":-0.25}],)"
+                                            R"("text_offset":[0,1]})"));
+  EXPECT_FALSE(choice.contains("prompt_logprobs"));
+  spec.stream = true;
+  const std::string out = PlayScores(spec);
+  EXPECT_NE(out.find(R"("text":"b","logprobs":{"tokens":["b"],"token_logprobs":[-0.5],)"
+                     R"("top_logprobs":[{"z":-0.25}],"text_offset":[1]})"),
+            std::string::npos)
+      << out;
+}
+
+TEST(CompletionsEncode, PromptLogprobsAreByIdAndHoldTheTokenItselfOnce) {
+  AnswerSpec spec = Spec(false);
+  spec.prompt_scores = {.prompt = {}, .n_ours = 1, .in_echo = false, .n_top = 2};
+  const json choice = json::parse(PlayScores(spec))["choices"][0];
+  EXPECT_EQ(choice["text"], "");
+  EXPECT_EQ(choice["prompt_logprobs"],
+            json::parse(R"([null,{"97":{"logprob":-1.0,"rank":9,"decoded_token":"a"}},)"
+                        R"({"98":{"logprob":-0.5,"rank":2,"decoded_token":"b"},)"
+                        R"("7":{"logprob":-0.25,"rank":1,"decoded_token":"z"}}])"));
+}
+
 TEST(CompletionsEncode, ErrorsAndSilenceAreAsOnChat) {
   const AnswerSpec spec = Spec(true);
   Encoder encoder(spec, kIdentity);

@@ -55,7 +55,7 @@ OutputLexer::OutputLexer(const Params& params)
       reasoning_(format_.bpe()) {
   stops_.Restart(progress_);
   if (spec_.is_json) json_.emplace(spec_.profile.json_filler_spaces);
-  if (spec_.logprobs) visible_.emplace(format_.vocabulary());
+  if (spec_.logprobs) visible_.emplace(format_.vocabulary(), spec_.prompt_scores.in_echo);
   if (!spec_.starts_in_calls) return;
   // With repair, an output that does not begin with a call is the content that it looks like.
   awaits_call_ = spec_.profile.repair_calls;
@@ -88,6 +88,7 @@ std::span<const OutputEvent> OutputLexer::End(bool at_limit) {
   if (at_limit) unasked_.clear();
   ReleaseUnasked();
   if (state_ == State::kCalls) EndCalls(at_limit);
+  if (visible_) visible_->DropBefore(n_pushed_);  // a part of a character that is never completed
   return Events();
 }
 
