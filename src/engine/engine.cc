@@ -88,13 +88,13 @@ Time Engine::Step(Time now) {
 }
 
 Status Engine::Submit(wire::GenerateRequest request, wire::EventQueue& out) {
-  if (state_.load(std::memory_order_acquire) != State::kServing) return RefuseUnloaded();
   SLUICE_TRY(Check(request));
   return desk_.Submit(std::move(request), out);
 }
 
 // The engine's own limits; what a field may hold was checked where it was read.
 Status Engine::Check(const wire::GenerateRequest& request) const {
+  if (state_.load(std::memory_order_acquire) != State::kServing) return RefuseUnloaded();
   const int32_t n_vocab = executor_->info().n_vocab;
   const auto is_token = [n_vocab](TokenId id) { return id.value >= 0 && id.value < n_vocab; };
   const std::vector<TokenId>& prompt = *request.prompt;

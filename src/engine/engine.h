@@ -71,6 +71,7 @@ class Engine final : public wire::TokenService {
   // kContextLength, kInvalidArgument for what the model cannot run. ids are unique, not 0 and below
   // 2^63; n_max is at least 1.
   Status Submit(wire::GenerateRequest request, wire::EventQueue& out) override;
+  Status Check(const wire::GenerateRequest& request) const override;
   void Cancel(RequestId id) override { desk_.Cancel(id); }
   wire::LoadReport Load() const override;
 
@@ -97,7 +98,6 @@ class Engine final : public wire::TokenService {
   void Open(model::LoadedModel loaded);
   void FailLoading(Status status);
   Status RefuseUnloaded() const;
-  Status Check(const wire::GenerateRequest& request) const;
 
   void Admit();
   void Commit(const Batch::Drawing& drawing);

@@ -46,8 +46,8 @@ struct TokenEvent {
   // Of tokens of the prompt, if asked for: of those before this event are all told. The first token
   // of a prompt has none and is left out.
   std::vector<TokenLogprob> prompt_logprobs;
-  std::unique_ptr<EventEnd> end;       // terminal event
-  int32_t n_cached = -1;               // tokens of the prompt found in the cache; -1: not known yet
+  std::unique_ptr<EventEnd> end;  // terminal event
+  int32_t n_cached = -1;          // tokens of the prompt found in the cache; -1: not known yet
 };
 
 }  // namespace sluice::wire

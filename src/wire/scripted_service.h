@@ -32,6 +32,7 @@ class ScriptedService final : public TokenService {
 
   // ids are unique, not 0 and below 2^63; n_max and the script's n_per_event are at least 1.
   Status Submit(GenerateRequest request, EventQueue& out) override;
+  Status Check(const GenerateRequest& request) const override;
   void Cancel(RequestId id) override { desk_.Cancel(id); }
   LoadReport Load() const override { return desk_.Load(); }
 
