@@ -74,7 +74,7 @@ Time Engine::Step(Time now) {
   desk_.BeginStep(now);
   if (!batch_) return desk_.EndStep(now);  // it could not be loaded
   batch_->ReleaseEnded();
-  Admit();
+  Admit(now);
   const StepPlan plan = batch_->Plan(now);
   if (!plan.parts.empty()) {
     for (const Batch::Drawing& drawing : batch_->Run(plan)) Commit(drawing);
@@ -185,7 +185,7 @@ void Engine::FailLoading(Status status) {
   state_.store(State::kFailed, std::memory_order_release);
 }
 
-void Engine::Admit() {
+void Engine::Admit(Time now) {
   while (Seat* seat = desk_.FirstInLine()) {
     desk_.Begin(*seat);
     const wire::GenerateRequest& request = seat->request();
@@ -194,7 +194,7 @@ void Engine::Admit() {
         RandomBits({.seed = params_.seed, .position = request.id.value, .stream = kRequestSeed}));
     // The last token that is generated does not go through the model.
     const auto n_room = params_.n_context - static_cast<int32_t>(request.prompt->size()) + 1;
-    Sequence& seq = batch_->Begin(*seat);
+    Sequence& seq = batch_->Begin(*seat, now);
     seq.n_max = std::min(request.n_max, n_room);
     seq.sample = {.temperature = sampling.temperature,
                   .top_p = sampling.top_p,

@@ -99,7 +99,7 @@ class Engine final : public wire::TokenService {
   void FailLoading(Status status);
   Status RefuseUnloaded() const;
 
-  void Admit();
+  void Admit(Time now);
   void Commit(const Batch::Drawing& drawing);
   std::optional<TokenId> Draw(const Batch::Drawing& drawing);
 
