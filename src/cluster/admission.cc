@@ -72,20 +72,18 @@ std::optional<Refusal> Admission::Refuse(const wire::GenerateRequest& request,
   const FairQueue::Share& total = queue.total();
   const FairQueue::Share own = queue.ShareOf(request.key);
   const int64_t n_prompt = std::ssize(*request.prompt);
-  const wire::RequestClass request_class = request.request_class;
-  if (total.n_requests >= ShareOfClass(params_.n_requests_max, request_class)) {
-    return Refusal::kQueueFull;
-  }
-  const bool is_alone = total.n_requests == 0;
-  if (!is_alone && total.n_tokens + n_prompt > ShareOfClass(params_.n_tokens_max, request_class)) {
+  const int64_t n_requests_max = ShareOfClass(params_.n_requests_max, request.request_class);
+  const int64_t n_tokens_max = ShareOfClass(params_.n_tokens_max, request.request_class);
+  if (total.n_requests >= n_requests_max) return Refusal::kQueueFull;
+  if (total.n_requests > 0 && total.n_tokens + n_prompt > n_tokens_max) {
     return Refusal::kQueueTokensFull;
   }
   // Without keys there is nobody to be fair to; what waits first of a key is never too much.
   if (request.key != KeyId() && own.n_requests > 0) {
-    if (own.n_requests >= kKeyShare * (params_.n_requests_max - total.n_requests)) {
+    if (own.n_requests >= kKeyShare * (n_requests_max - total.n_requests)) {
       return Refusal::kKeyQueueFull;
     }
-    if (own.n_tokens + n_prompt > kKeyShare * (params_.n_tokens_max - total.n_tokens)) {
+    if (own.n_tokens + n_prompt > kKeyShare * (n_tokens_max - total.n_tokens)) {
       return Refusal::kKeyQueueTokensFull;
     }
   }

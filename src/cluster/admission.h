@@ -4,12 +4,13 @@
 // The queue is bounded in requests and in tokens of prompts. Nobody who waits is thrown out for
 // another, so places are kept for those who are still to come:
 //
-// 1. A key may have kKeyShare times what is still free. One key alone fills four fifths of the
-//    queue, and a second one finds room at once, a third one likewise.
-// 2. The lower a class, the less of the queue it may fill (kClassReserve).
+// 1. The lower a class, the less of the queue it may fill (kClassReserve).
+// 2. Of that a key may have kKeyShare times what is still free. One key alone fills four fifths,
+// and
+//    a second one finds room at once, a third one likewise.
 // 3. Whoever cannot be served before its deadline at the present rate is refused now.
 //
-// 1 is the key's own doing (429), the others are the server's (503, and 529 on Messages).
+// 2 is the key's own doing (429), the others are the server's (503, and 529 on Messages).
 
 #pragma once
 
