@@ -64,10 +64,11 @@ SYSTEM_PLACES = ["env/posix/*", "app/signals.cc", "tensor/topology.cc", "tensor/
 # Too slow to parse for everybody (0.1-0.4 s per includer).
 HEAVY_IN_HEADERS = {"iostream", "regex", "filesystem", "ranges", "random", "thread", "functional"}
 
+# cluster/router: whether a request may wait depends on all that wait, and is answered at once; the engine thread takes them.
 # response_store: prep threads look up what a request refers to while the net thread keeps and serves responses.
 MUTEX_PLACES = [
     "base/mutex.h", "base/work_pool.cc", "base/log.cc", "grammar/compiler.*", "codec/turn_memory.*",
-    "codec/dialect/responses/response_store.*", "env/posix/*", *TESTS,
+    "codec/dialect/responses/response_store.*", "cluster/router.*", "env/posix/*", *TESTS,
 ]
 SEAMS = ["wire/token_service.h", "model/model.h", "kv/block_store.h", "comm/group.h", "env/*.h"]
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/limits.h"
 
 namespace sluice::app {
@@ -60,6 +62,16 @@ void DeclareEngine(AppOptions& o, OptionSet& set) {
   set.Add("max-running", &o.max_running, {.min = 1, .max = 65'536},
           {.help = "Answers generated at the same time; further ones wait.",
            .unit = "answers",
+           .is_limit = true});
+  set.Add("max-waiting", &o.n_waiting_max, {.min = 0, .max = 1'000'000},
+          {.help = "Requests that wait for one of max-running places; further ones are refused. A "
+                   "key may have four times what is free, bulk requests half.",
+           .unit = "requests",
+           .is_limit = true});
+  set.Add("max-waiting-tokens", &o.n_waiting_tokens_max, {.min = 0, .max = 1'000'000'000'000},
+          {.help = "Prompts of the requests that wait, likewise; 0: one context for each of "
+                   "max-running places, eight at least.",
+           .unit = "tokens",
            .is_limit = true});
   set.Add("prefill-chunk", &o.n_prefill_chunk, {.min = 1, .max = 65'536},
           {.help = "Tokens of prompts computed in one step, besides one token of each answer; with "
@@ -143,6 +155,11 @@ Status AppOptions::CheckAnswers() const {
   if (!script.empty() || !model.empty()) return Status::Ok();
   return Status::Invalid(
       "MODEL, a folder, or --script FILE is to answer, such as share/demo.jsonl; none is named");
+}
+
+int64_t AppOptions::WaitingTokensMax(int32_t n_context) const {
+  if (n_waiting_tokens_max > 0) return n_waiting_tokens_max;
+  return n_context * std::max<int64_t>(max_running, kDefaultWaitingContexts);
 }
 
 Status AppOptions::Check() const {

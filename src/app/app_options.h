@@ -22,6 +22,8 @@
 
 namespace sluice::app {
 
+inline constexpr int64_t kDefaultWaitingContexts = 8;
+
 struct AppOptions {
   // Actions.
   bool help = false;
@@ -42,6 +44,8 @@ struct AppOptions {
 
   // Engine and host work.
   int32_t max_running = 256;
+  int32_t n_waiting_max = 512;
+  int64_t n_waiting_tokens_max = 0;  // 0: WaitingTokensMax says
   // Of the reference operators mini-b takes 55 ms a token of a prompt at 8, 36 at 64, 33 at 512.
   int32_t n_prefill_chunk = 64;
   int64_t kv_memory_bytes = 0;  // 0: what there is
@@ -73,6 +77,10 @@ struct AppOptions {
 
   // Whether something answers, for commands that need it.
   Status CheckAnswers() const;
+  // What may wait of prompts when answers have n_context tokens at most: as set, or as much as
+  // kDefaultWaitingContexts contexts, or one for each answer at a time if these are more.
+  int64_t WaitingTokensMax(int32_t n_context) const;
+
   // What concerns several options: half a TLS configuration, an open door.
   Status Check() const;
 };

@@ -84,9 +84,11 @@ struct Parts {
 // Until every row has its line.
 Status RunRows(const Parts& parts, batch::Output& output) {
   if (!parts.index.order().empty()) SLUICE_TRY(parts.local.Start());
+  codec::PrepareContext context = parts.local.context();
+  context.request_class = wire::RequestClass::kBulk;
   batch::Runner runner({.index = parts.index,
                         .service = parts.local.service(),
-                        .context = parts.local.context(),
+                        .context = context,
                         .clock = parts.clock,
                         .out = *output.file,
                         .ready = parts.ready,

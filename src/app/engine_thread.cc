@@ -1,5 +1,6 @@
 #include "app/engine_thread.h"
 
+#include <algorithm>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -44,10 +45,12 @@ Status FailureOf(const engine::Engine& engine) { return engine.failure(); }
 
 struct EngineThread::State {
   State(Service& given_service,
+        cluster::Router* given_router,
         EventBell& given_bell,
         const Clock& given_clock,
         const Bells& given_bells)
       : service(given_service),
+        router(given_router),
         bell(given_bell),
         clock(given_clock),
         bells(given_bells),
@@ -59,8 +62,12 @@ struct EngineThread::State {
           Status loaded = Load(its);
           loaded.ok() ? bells.loaded.Ring() : Fail(std::move(loaded));
           while (!stopping.load(std::memory_order_acquire)) {
-            bell.Wait(its.Step(clock.Now()), clock);
+            const Time due = its.Step(clock.Now());
+            // Behind it: what this step has ended leaves a place, which the next one fills.
+            const Time router_due = router != nullptr ? router->Step(clock.Now()) : Time::Max();
+            bell.Wait(std::min(due, router_due), clock);
           }
+          if (router != nullptr) router->CancelAll();
           its.CancelAll();
           while (!its.idle()) its.Step(clock.Now());
         },
@@ -95,6 +102,7 @@ struct EngineThread::State {
   }
 
   Service& service;
+  cluster::Router* const router;
   EventBell& bell;
   const Clock& clock;
   const Bells bells;
@@ -105,10 +113,11 @@ struct EngineThread::State {
 };
 
 EngineThread::EngineThread(Service& service,
+                           cluster::Router* router,
                            EventBell& bell,
                            const Clock& clock,
                            const Bells& bells)
-    : state_(std::make_unique<State>(service, bell, clock, bells)) {}
+    : state_(std::make_unique<State>(service, router, bell, clock, bells)) {}
 
 EngineThread::~EngineThread() {
   state_->stopping.store(true, std::memory_order_release);

@@ -11,6 +11,7 @@
 
 #include "base/bell.h"
 #include "base/status.h"
+#include "cluster/router.h"
 #include "engine/engine.h"
 #include "env/clock.h"
 #include "env/posix/event_bell.h"
@@ -28,8 +29,12 @@ class EngineThread {
     Bell failed;  // the model could not be loaded: failure() says why
   };
 
-  // All outlive the thread.
-  EngineThread(Service& service, EventBell& bell, const Clock& clock, const Bells& bells);
+  // All outlive the thread. `router`, if there is one, is stepped with the service.
+  EngineThread(Service& service,
+               cluster::Router* router,
+               EventBell& bell,
+               const Clock& clock,
+               const Bells& bells);
   EngineThread(const EngineThread&) = delete;
   // Every request ends with a terminal event before the thread does.
   ~EngineThread();

@@ -243,11 +243,16 @@ struct Wiring::Parts {
 };
 
 Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& options) {
-  SLUICE_TRY(auto answering, Answering::Open(env, options, options.serve.max_requests));
+  // Nobody waits behind the router: it hands on what finds a place.
+  SLUICE_TRY(auto answering, Answering::Open(env, options, /*n_waiting_max=*/0));
   auto parts = std::make_unique<Parts>(options, std::move(answering));
   Answering& who = *parts->answering;
-  parts->router.emplace(cluster::Router::Params{.max_waiting = options.serve.max_requests},
-                        AsTokenService(*who.service));
+  parts->router.emplace(
+      cluster::Router::Params{
+          .queue = {.n_requests_max = options.n_waiting_max,
+                    .n_tokens_max = options.WaitingTokensMax(who.model.n_context)},
+          .bell = who.bell.bell()},
+      env.clock, AsTokenService(*who.service));
   SLUICE_TRY(parts->server, serve::Server::Open(options.serve, {.env = env,
                                                                 .service = *parts->router,
                                                                 .prep = parts->prep,
@@ -256,7 +261,8 @@ Result<std::unique_ptr<Wiring>> Wiring::Build(const Env& env, const AppOptions& 
                                                                 .version = std::string(kVersion)}));
   const Bell stop = {.ring = [](void* server) { static_cast<serve::Server*>(server)->Stop(); },
                      .context = parts->server.get()};
-  parts->engine.emplace(*who.service, who.bell, env.clock, EngineThread::Bells{.failed = stop});
+  parts->engine.emplace(*who.service, &*parts->router, who.bell, env.clock,
+                        EngineThread::Bells{.failed = stop});
   return std::unique_ptr<Wiring>(new Wiring(std::move(parts)));
 }
 
@@ -295,7 +301,7 @@ LocalService::~LocalService() = default;
 Status LocalService::Start() {
   Answering& who = *parts_->answering;
   const Bell news = parts_->news.bell();
-  parts_->engine.emplace(*who.service, who.bell, parts_->clock,
+  parts_->engine.emplace(*who.service, /*router=*/nullptr, who.bell, parts_->clock,
                          EngineThread::Bells{.loaded = news, .failed = news});
   while (service().Load().loading && parts_->engine->failure().ok()) {
     parts_->news.Wait(Time::Max(), parts_->clock);

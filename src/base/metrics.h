@@ -45,7 +45,7 @@ SLUICE_LABEL(StatusClass, "status", SLUICE_STATUS_CLASS_VALUES)
 
 #define SLUICE_OUTCOME_VALUES(X)                                                                \
   X(kStop, "stop") X(kLength, "length") X(kStopString, "stop_string")                           \
-  X(kCancelled, "cancelled") X(kError, "error") X(kRefused, "refused")
+  X(kCancelled, "cancelled") X(kAborted, "aborted") X(kError, "error") X(kRefused, "refused")
 SLUICE_LABEL(Outcome, "outcome", SLUICE_OUTCOME_VALUES)
 
 #define SLUICE_TOKEN_KIND_VALUES(X)                                                             \
@@ -58,6 +58,18 @@ SLUICE_LABEL(HistoryTurn, "kind", SLUICE_HISTORY_TURN_VALUES)
 
 #define SLUICE_RATE_LIMIT_VALUES(X) X(kConcurrency, "concurrency") X(kTokens, "tokens")
 SLUICE_LABEL(RateLimit, "kind", SLUICE_RATE_LIMIT_VALUES)
+
+// In the order of wire::RequestClass.
+#define SLUICE_CLASS_VALUES(X)                                                                  \
+  X(kInteractive, "interactive") X(kDefault, "default") X(kBulk, "bulk")
+SLUICE_LABEL(Class, "class", SLUICE_CLASS_VALUES)
+
+// The names are the codes of the API's errors.
+#define SLUICE_REFUSAL_VALUES(X)                                                                \
+  X(kQueueFull, "queue_full") X(kQueueTokensFull, "queue_tokens_full")                          \
+  X(kKeyQueueFull, "key_queue_full") X(kKeyQueueTokensFull, "key_queue_tokens_full")            \
+  X(kDeadline, "deadline_unreachable")
+SLUICE_LABEL(Refusal, "reason", SLUICE_REFUSAL_VALUES)
 // clang-format on
 
 // Upper bounds of histogram buckets in seconds, log spaced 1-2-5. Short: work of the host and gaps

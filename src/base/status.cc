@@ -91,6 +91,12 @@ Status& Status::set_retry_after(Duration retry_after) {
   return *this;
 }
 
+Status& Status::set_api_code(const char* api_code) {
+  SLUICE_CHECK(detail_);
+  detail_->api_code = api_code;
+  return *this;
+}
+
 Status& Status::AddContext(std::string_view context) {
   if (detail_) detail_->message = std::string(context) + ": " + detail_->message;
   return *this;

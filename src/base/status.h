@@ -78,16 +78,20 @@ class [[nodiscard]] Status {
   std::string_view param() const {
     return detail_ ? std::string_view(detail_->param) : std::string_view();
   }
-  // The API's error.code; empty for OK.
+  // The API's error.code: its own, or that of the table; empty for OK.
   std::string_view api_code() const {
-    return detail_ ? std::string_view(RowOf(detail_->code).openai_code) : std::string_view();
+    if (detail_ == nullptr) return {};
+    return has_own_api_code() ? detail_->api_code : RowOf(detail_->code).openai_code;
   }
+  bool has_own_api_code() const { return detail_ != nullptr && detail_->api_code != nullptr; }
   // When a retry may succeed; zero: unknown.
   Duration retry_after() const { return detail_ ? detail_->retry_after : Duration(); }
 
   // Setters return *this so that a refusal reads as one expression. Must not be called on OK.
   Status& set_param(std::string param);
   Status& set_retry_after(Duration retry_after);
+  // A literal: which of several reasons for one code it is, for programs.
+  Status& set_api_code(const char* api_code);
   // "context: message"; for the level that knows the name of the thing.
   Status& AddContext(std::string_view context);
 
@@ -100,6 +104,7 @@ class [[nodiscard]] Status {
     std::string message;
     std::string param;
     Duration retry_after;
+    const char* api_code = nullptr;  // null: that of the table
   };
   std::unique_ptr<Detail> detail_;
 };

@@ -52,6 +52,17 @@ TEST(Status, CarriesCodeFieldSentenceAndRetryTime) {
   EXPECT_EQ(status.ToString(), "invalid_argument: line 3: must be a string (messages[2].content)");
 }
 
+TEST(Status, AReasonOfItsOwnStandsForTheCodeOfTheTable) {
+  Status status(ErrorCode::kOverloaded, "full");
+  EXPECT_FALSE(status.has_own_api_code());
+  EXPECT_EQ(status.api_code(), "overloaded");
+  status.set_api_code("queue_full");
+  const Status copy = status;
+  EXPECT_TRUE(copy.has_own_api_code());
+  EXPECT_EQ(copy.api_code(), "queue_full");
+  EXPECT_EQ(copy.code(), ErrorCode::kOverloaded);
+}
+
 TEST(Status, CopiesAreIndependent) {
   Status first(ErrorCode::kNotFound, "no such thing");
   Status second = first;

@@ -62,6 +62,9 @@ class WatchedService final : public wire::TokenService {
     n_held_max = std::max(n_held_max, load.n_waiting + load.n_running);
     return status;
   }
+  Status Check(const wire::GenerateRequest& request) const override {
+    return service_.Check(request);
+  }
   void Cancel(RequestId id) override { service_.Cancel(id); }
   wire::LoadReport Load() const override { return service_.Load(); }
 

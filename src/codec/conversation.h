@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -155,7 +156,9 @@ struct AnswerSpec {
   bool starts_in_calls = false;      // a forced choice: the prompt has opened the calls block
   bool keeps_broken_values = false;  // an argument that is no JSON though it says so is passed on
   bool is_json = false;              // json_object: fences and text around the JSON are filler
-  std::string echo;                  // the dialect's own: what its answer repeats of the request
+  // The `service_tier` told; empty: it was not asked for.
+  std::string_view service_tier;
+  std::string echo;  // the dialect's own: what its answer repeats of the request
   Profile profile;
   PromptScores prompt_scores;
   KeepParams keep;
@@ -171,7 +174,9 @@ struct DecodedRequest {
   std::optional<int32_t> n_max_asked;       // tokens; the default depends on thinking and context
   std::optional<int32_t> thinking_budget;   // tokens, after which the end of thinking is forced
   std::vector<std::string> ignored_fields;  // unknown names, bounded, fit for a header
-  std::string user;                         // affinity and metering only
+  // What `service_tier` came to; absent: it was not asked for, and the key's own counts.
+  std::optional<wire::RequestClass> request_class;
+  std::string user;  // affinity and metering only
 };
 
 }  // namespace sluice::codec

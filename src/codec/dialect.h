@@ -54,6 +54,8 @@ struct PrepareContext {
   responses::ResponseStore* responses = nullptr;  // what requests may refer to; null: nothing
   TurnMemory* turns = nullptr;  // where turns of the history are looked up and the answer is kept
   KeyId key;                    // whose request it is
+  // The highest class that it may ask for, which it has unless it asks for less.
+  wire::RequestClass request_class = wire::RequestClass::kDefault;
 };
 
 // An image of the prompt, whose one token stands for all of its own.

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "codec/dialect.h"
 #include "codec/dialect/sampling.h"
+#include "codec/dialect/service_tier.h"
 #include "codec/format/deepseek_v41/format.h"
 #include "codec/format/deepseek_v41/render.h"
 #include "codec/json_escape.h"
@@ -198,8 +199,10 @@ Result<Prepared> Prepare(const Dialect& dialect,
   prepared.generate.sampling = std::move(request.sampling);
   prepared.generate.stop_ids.assign(request.stop_ids.begin(), request.stop_ids.end());
   prepared.constraint = ConstraintOf(conversation);
+  prepared.generate.request_class = request.request_class.value_or(context.request_class);
   prepared.thinking_budget = request.thinking_budget;
   prepared.answer = std::move(request.answer);
+  if (request.request_class) prepared.answer.service_tier = TierName(*request.request_class);
   DescribeOutput(conversation, context.profile, prepared.answer);
   prepared.answer.turn = std::move(encoded.answer);
   prepared.answer.n_prompt = static_cast<int32_t>(n_prompt);

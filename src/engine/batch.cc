@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "base/metrics.h"
@@ -45,13 +47,16 @@ Batch::Batch(const Params& params, wire::RequestDesk& desk, Executor& executor)
       windows_(params.n_slots, params.cache.shares ? params.n_windows : 0),
       sequences_(static_cast<size_t>(params.n_slots)) {}
 
-Sequence& Batch::Begin(wire::RequestDesk::Seat& seat) {
+Sequence& Batch::Begin(wire::RequestDesk::Seat& seat, Time now) {
   const wire::GenerateRequest& request = seat.request();
   Sequence& sequence = At(seat.slot());
   SLUICE_CHECK(sequence.state == SequenceState::kNone);
   sequence.state = SequenceState::kWaiting;
   sequence.seat = &seat;
   sequence.id = request.id;
+  sequence.rank = request.request_class;
+  sequence.arrival = ++n_begun_;
+  sequence.waits_since = now;
   sequence.tokens = *request.prompt;
   sequence.n_prompt = sequence.n_known();
   sequence.is_scored = request.sampling.n_prompt_logprobs.has_value();
@@ -59,8 +64,15 @@ Sequence& Batch::Begin(wire::RequestDesk::Seat& seat) {
                               {.weights_revision = {},
                                .replay_mode = mode_,
                                .name_space = std::to_string(request.tenant.value)});
-  order_.push_back(seat.slot());
+  const auto before = [this](int32_t a, int32_t b) { return RanksBefore(a, b); };
+  order_.insert(std::ranges::upper_bound(order_, seat.slot(), before), seat.slot());
   return sequence;
+}
+
+bool Batch::RanksBefore(int32_t slot, int32_t other) const {
+  const Sequence& a = At(slot);
+  const Sequence& b = At(other);
+  return std::pair(a.rank, a.arrival) < std::pair(b.rank, b.arrival);
 }
 
 void Batch::ReleaseEnded() {
@@ -75,10 +87,11 @@ void Batch::ReleaseEnded() {
 }
 
 StepPlan Batch::Plan(Time now) {
-  StartWaiting();
+  RaiseLongWaiting(now);
+  StartWaiting(now);
   StepPlan plan = PlanRunning();
   while (plan.victim >= 0) {
-    Preempt(plan.victim);
+    Preempt(plan.victim, now);
     plan = PlanRunning();
   }
   if (!plan.parts.empty()) return plan;
@@ -89,19 +102,50 @@ StepPlan Batch::Plan(Time now) {
   return plan;
 }
 
-// In order of arrival; whoever does not fit holds up those behind, or the large would starve. What
-// those that run will need is theirs, or they would take it back at once.
-void Batch::StartWaiting() {
-  int64_t n_spoken_for = 0;
-  for (const int32_t slot : order_) n_spoken_for += BlocksToCome(At(slot));
+void Batch::RaiseLongWaiting(Time now) {
+  constexpr wire::RequestClass kHighest = wire::RequestClass::kInteractive;
+  bool has_raised = false;
+  for (const int32_t slot : order_) {
+    Sequence& sequence = At(slot);
+    if (sequence.state != SequenceState::kWaiting || sequence.rank == kHighest) continue;
+    if (now - sequence.waits_since < kRankPatience) continue;
+    sequence.rank = kHighest;
+    has_raised = true;
+  }
+  const auto before = [this](int32_t a, int32_t b) { return RanksBefore(a, b); };
+  if (has_raised) std::ranges::sort(order_, before);
+}
+
+// By rank; whoever does not fit holds up those behind, or the large would starve. What those of its
+// class and above that run will need is theirs, or they would take it back at once; those below
+// give way to it.
+void Batch::StartWaiting(Time now) {
+  std::array<int64_t, wire::kNumRequestClasses> n_to_come{};  // blocks, of those that run by rank
+  const auto count = [&n_to_come](const Sequence& sequence, int64_t sign) {
+    n_to_come[static_cast<size_t>(sequence.rank)] += sign * BlocksToCome(sequence);
+  };
+  for (const int32_t slot : order_) count(At(slot), 1);
   for (const int32_t slot : order_) {
     Sequence& sequence = At(slot);
     if (sequence.state != SequenceState::kWaiting || !sequence.seat->is_ready()) continue;
     if (IsAwaiting(sequence) || FindAwaited(sequence)) continue;
-    const bool is_oldest = slot == order_.front();
-    if (!TryStart(sequence, n_spoken_for, is_oldest)) return;
-    n_spoken_for += BlocksToCome(sequence);
+    const auto above = std::span(n_to_come).first(static_cast<size_t>(sequence.rank) + 1);
+    const bool is_first = slot == order_.front();
+    while (!TryStart(sequence, std::accumulate(above.begin(), above.end(), int64_t{0}), is_first)) {
+      const int32_t victim = LastWithBlocks();
+      if (victim < 0 || At(victim).rank <= sequence.rank) return;
+      count(At(victim), -1);
+      Preempt(victim, now);
+    }
+    count(sequence, 1);
   }
+}
+
+int32_t Batch::LastWithBlocks() const {
+  for (size_t i = order_.size(); i-- > 0;) {
+    if (!At(order_[i]).lease.blocks.empty()) return order_[i];
+  }
+  return -1;
 }
 
 bool Batch::IsAwaiting(const Sequence& sequence) const {
@@ -144,14 +188,14 @@ ReplayRule Batch::RuleFor(const Sequence& sequence) const {
   return rule;
 }
 
-bool Batch::TryStart(Sequence& sequence, int64_t n_spoken_for, bool is_oldest) {
+bool Batch::TryStart(Sequence& sequence, int64_t n_spoken_for, bool is_first) {
   kv::Cache::Copy copy;
   const int32_t n_max = sequence.is_scored ? 0 : sequence.n_known() - 1;
   const std::optional<int32_t> n_hit = cache_.Take({.root = sequence.root,
                                                     .tokens = sequence.tokens,
                                                     .n_max = n_max,
                                                     .n_spoken_for = n_spoken_for,
-                                                    .is_first = is_oldest},
+                                                    .is_first = is_first},
                                                    sequence.lease, copy);
   if (!n_hit) return false;
   executor_.CopyRows(copy);
@@ -217,11 +261,12 @@ StepPlan Batch::PlanRunning() {
                                .n_available_blocks = cache_.n_available()});
 }
 
-void Batch::Preempt(int32_t slot) {
+void Batch::Preempt(int32_t slot, Time now) {
   Sequence& sequence = At(slot);
   KeepWindows(sequence, slot);
   cache_.Release(sequence.lease, sequence.stored());
   sequence.Stop();
+  sequence.waits_since = now;
   ++counts_.n_preempted;
   metrics::Add(metrics::kPreemptions);
 }

@@ -4,10 +4,13 @@
 // 1. A step is planned, gets its blocks, runs and is taken over; nothing is in flight between two
 //    calls of Run.
 // 2. A sequence that ended or was cancelled holds nothing after ReleaseEnded.
-// 3. The oldest sequence always moves on: blocks that it lacks are taken from younger ones, which
-//    come back later behind what the prefix index still has of them.
-// 4. What several sequences need is computed once: the others wait for it.
-// 5. A sequence whose prompt is scored computes all of it itself, each row through every layer, and
+// 3. Sequences are ranked by class, and by age within a class. The first one always moves on:
+//    blocks that it lacks are taken from the last ones, which come back later behind what the prefix
+//    index still has of them.
+// 4. Who has waited for kRankPatience ranks with the highest class from then on, and is older than
+//    whoever comes: so each one moves on within a bounded time.
+// 5. What several sequences need is computed once: the others wait for it.
+// 6. A sequence whose prompt is scored computes all of it itself, each row through every layer, and
 //    nobody else sees its rows: they need not be those that the others' mode would compute.
 
 #pragma once
@@ -30,6 +33,8 @@
 
 namespace sluice::engine {
 
+inline constexpr Duration kRankPatience = Duration::Seconds(10);
+
 class Batch {
  public:
   struct Params {
@@ -43,7 +48,7 @@ class Batch {
   Batch(const Params& params, wire::RequestDesk& desk, Executor& executor);
 
   // The sequence of a seat that has just begun. The rest of its fields are the caller's.
-  Sequence& Begin(wire::RequestDesk::Seat& seat);
+  Sequence& Begin(wire::RequestDesk::Seat& seat, Time now);
   void ReleaseEnded();
 
   // Who runs next. Empty: nobody can, and who would is put to sleep for a moment.
@@ -76,15 +81,18 @@ class Batch {
  private:
   Sequence& At(int32_t slot) { return sequences_[static_cast<size_t>(slot)]; }
   const Sequence& At(int32_t slot) const { return sequences_[static_cast<size_t>(slot)]; }
-  void StartWaiting();
+  bool RanksBefore(int32_t slot, int32_t other) const;
+  void RaiseLongWaiting(Time now);
+  void StartWaiting(Time now);
   ReplayRule RuleFor(const Sequence& sequence) const;
   bool IsAwaiting(const Sequence& sequence) const;
   bool FindAwaited(Sequence& sequence);
-  bool TryStart(Sequence& sequence, int64_t n_spoken_for, bool is_oldest);
+  bool TryStart(Sequence& sequence, int64_t n_spoken_for, bool is_first);
+  int32_t LastWithBlocks() const;
   StepPlan PlanRunning();
   void FindWindows(Sequence& sequence);
   void KeepWindows(const Sequence& sequence, int32_t slot);
-  void Preempt(int32_t slot);
+  void Preempt(int32_t slot, Time now);
   void NoteHit(Sequence& sequence, int32_t n_tokens);
   void Advance(const StepPlan::Part& part);
   void ForkFrom(const Sequence& leader, std::span<float> logits);
@@ -98,8 +106,9 @@ class Batch {
   kv::Cache cache_;
   kv::WindowCache windows_;
   std::vector<Sequence> sequences_;  // by slot
-  std::vector<int32_t> order_;       // slots of those that have begun, in order of arrival
-  std::vector<PlanItem> items_;      // scratch
+  std::vector<int32_t> order_;       // slots of those that have begun, by rank
+  uint64_t n_begun_ = 0;
+  std::vector<PlanItem> items_;  // scratch
   std::vector<Executor::Part> parts_;
   std::vector<Drawing> drawings_;
   Counts counts_;

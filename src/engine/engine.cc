@@ -93,14 +93,14 @@ Time Engine::Step(Time now) {
 }
 
 Status Engine::Submit(wire::GenerateRequest request, wire::EventQueue& out) {
-  if (state_.load(std::memory_order_acquire) != State::kServing) return RefuseUnloaded();
-  if (request.script != nullptr) SLUICE_TRY(request.script->refuse);
   SLUICE_TRY(Check(request));
   return desk_.Submit(std::move(request), out);
 }
 
 // The engine's own limits; what a field may hold was checked where it was read.
 Status Engine::Check(const wire::GenerateRequest& request) const {
+  if (state_.load(std::memory_order_acquire) != State::kServing) return RefuseUnloaded();
+  if (request.script != nullptr) SLUICE_TRY(request.script->refuse);
   const int32_t n_vocab = executor_->info().n_vocab;
   const auto is_token = [n_vocab](TokenId id) { return id.value >= 0 && id.value < n_vocab; };
   const std::vector<TokenId>& prompt = *request.prompt;
@@ -205,7 +205,7 @@ void Engine::Admit(Time now) {
         RandomBits({.seed = params_.seed, .position = request.id.value, .stream = kRequestSeed}));
     // The last token that is generated does not go through the model.
     const auto n_room = params_.n_context - static_cast<int32_t>(request.prompt->size()) + 1;
-    Sequence& seq = batch_->Begin(*seat);
+    Sequence& seq = batch_->Begin(*seat, now);
     seq.n_max = std::min(request.n_max, n_room);
     seq.sample = {.temperature = sampling.temperature,
                   .top_p = sampling.top_p,

@@ -75,6 +75,7 @@ class Engine final : public wire::TokenService {
   // kOverloaded while the model is not loaded, with the time that loading will still take;
   // kContextLength, kInvalidArgument for what the model cannot run. ids and n_max: see RequestDesk.
   Status Submit(wire::GenerateRequest request, wire::EventQueue& out) override;
+  Status Check(const wire::GenerateRequest& request) const override;
   void Cancel(RequestId id) override { desk_.Cancel(id); }
   wire::LoadReport Load() const override;
 
@@ -101,7 +102,6 @@ class Engine final : public wire::TokenService {
   void Open(model::LoadedModel loaded);
   void FailLoading(Status status);
   Status RefuseUnloaded() const;
-  Status Check(const wire::GenerateRequest& request) const;
 
   void OpenBatch();
   void Admit(Time now);

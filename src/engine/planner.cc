@@ -21,7 +21,7 @@ class StepBuilder {
   StepPlan Build() {
     for (const PlanItem& item : items_) {
       if (!item.may_run || !item.is_decoding) continue;
-      if (!AddRows(item, 1)) return Without(Youngest());
+      if (!AddRows(item, 1)) return Without(Last());
     }
     ShareRows();
     for (size_t i = 0; i < prompts_.size(); ++i) {
@@ -29,8 +29,8 @@ class StepBuilder {
       const int32_t n_rows = std::min(n_rows_[i], RowsThatFit(item));
       if (n_rows > 0) {
         AddRows(item, n_rows);
-      } else if (n_rows_[i] > 0 && &Youngest() > &item) {
-        return Without(Youngest());
+      } else if (n_rows_[i] > 0 && &Last() > &item) {
+        return Without(Last());
       }
     }
     return std::move(plan_);
@@ -40,7 +40,7 @@ class StepBuilder {
   static StepPlan Without(const PlanItem& item) { return {.parts = {}, .victim = item.slot}; }
 
   // Of those that hold blocks. Somebody does, when there are none to be had.
-  const PlanItem& Youngest() const {
+  const PlanItem& Last() const {
     for (size_t i = items_.size(); i-- > 0;) {
       if (items_[i].n_blocks > 0) return items_[i];
     }

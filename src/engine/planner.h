@@ -43,14 +43,15 @@ struct StepPlan {
   int32_t victim = -1;
 };
 
-// `items` in order of arrival. Everybody who decodes gets a row. The rows of prompts are shared
-// out: half of them to the oldest prompt, so that it always moves on; then to those that need the
-// fewest, so that a short one does not wait for a long one; what is left to the oldest. A prompt
-// that is scored stops where the step has no more rows with logits.
+// `items` by rank: the highest class first, and the oldest of a class. Everybody who decodes gets a
+// row. The rows of prompts are shared out: half of them to the first prompt, so that it always
+// moves on; then to those that need the fewest, so that a short one does not wait for a long one;
+// what is left to the first. A prompt that is scored stops where the step has no more rows with
+// logits.
 //
-// Blocks that are not there are taken from the youngest that holds some, for anybody who decodes
-// and for prompts older than it. With as many blocks as one sequence may need, the oldest one
-// always moves on.
+// Blocks that are not there are taken from the last that holds some, the youngest of the lowest
+// class: for anybody who decodes, and for prompts before it. With as many blocks as one sequence
+// may need, the first one always moves on.
 StepPlan Plan(std::span<const PlanItem> items, const StepLimits& limits);
 
 }  // namespace sluice::engine

@@ -92,6 +92,7 @@ std::vector<TestRequest> SomeRequests(int n, std::mt19937& random) {
       if (below(2) == 0) request.n_max = 0;
     }
     request.sampling.seed = random();
+    request.request_class = static_cast<wire::RequestClass>(below(wire::kNumRequestClasses));
     if (below(3) == 0) request.stop_ids = {TokenId(below(500)), TokenId(below(500))};
     TestRequest& added = requests.emplace_back();
     added.request = std::move(request);

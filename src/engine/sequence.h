@@ -37,6 +37,10 @@ struct Sequence {
   SequenceState state = SequenceState::kNone;
   wire::RequestDesk::Seat* seat = nullptr;
   RequestId id;
+  // That of the request, until it has waited for too long.
+  wire::RequestClass rank = wire::RequestClass::kDefault;
+  uint64_t arrival = 0;         // in the order of beginning
+  Time waits_since;             // kWaiting
   kv::BlockKey root;            // of its prefixes
   std::vector<TokenId> tokens;  // known: the prompt and what was drawn
   int32_t n_prompt = 0;

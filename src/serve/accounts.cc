@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/metrics.h"
 #include "base/sha256.h"
 
 namespace sluice::serve {
@@ -63,21 +64,35 @@ Result<Accounts::KeyLine> Accounts::ParseLine(std::string_view line, int n_line)
   }
   KeyLine parsed{.digest = DigestOf(key), .tenant = std::string(tenant), .limits = {}};
   for (std::string_view word = NextWord(line); !word.empty(); word = NextWord(line)) {
-    int64_t concurrent = ValueOf(word, "concurrent=");
-    int64_t tokens = ValueOf(word, "tokens-per-minute=");
-    if (concurrent > 0 && concurrent <= INT32_MAX) {
-      parsed.limits.n_concurrent = static_cast<int32_t>(concurrent);
-    } else if (tokens > 0) {
-      parsed.limits.tokens_per_minute = tokens;
-    } else {
-      // The word is not shown: a mistyped line may hold a key.
-      return Status::Invalid(fmt::format(
-          "key file line {}: behind the key only concurrent=N and tokens-per-minute=N with "
-          "N >= 1 are allowed",
-          n_line));
-    }
+    if (ParseWord(word, parsed)) continue;
+    // The word is not shown: a mistyped line may hold a key.
+    return Status::Invalid(
+        fmt::format("key file line {}: behind the key only concurrent=N and tokens-per-minute=N "
+                    "with N >= 1 and class=interactive, default or bulk are allowed",
+                    n_line));
   }
   return parsed;
+}
+
+bool Accounts::ParseWord(std::string_view word, KeyLine& line) {
+  constexpr std::string_view kClass = "class=";
+  if (word.starts_with(kClass)) {
+    const auto& names = metrics::LabelTraits<metrics::Class>::kNames;
+    const auto* name = std::ranges::find(names, word.substr(kClass.size()));
+    if (name == std::end(names)) return false;
+    line.request_class = static_cast<wire::RequestClass>(name - std::begin(names));
+    return true;
+  }
+  const int64_t concurrent = ValueOf(word, "concurrent=");
+  const int64_t tokens = ValueOf(word, "tokens-per-minute=");
+  if (concurrent > 0 && concurrent <= INT32_MAX) {
+    line.limits.n_concurrent = static_cast<int32_t>(concurrent);
+  } else if (tokens > 0) {
+    line.limits.tokens_per_minute = tokens;
+  } else {
+    return false;
+  }
+  return true;
 }
 
 TenantId Accounts::TenantOf(const std::string& name) {
@@ -128,6 +143,7 @@ Status Accounts::Load(std::string_view api_key, std::optional<std::string_view> 
     account->tenant = TenantOf(line.tenant);
     account->tenant_name = std::move(line.tenant);
     account->limits = line.limits;
+    account->request_class = line.request_class;
     account->listed = true;
   }
   std::erase_if(accounts_, [](const auto& item) {

@@ -1,7 +1,8 @@
 // Accounts: who may use the server and how much. A key names its tenant; each key has its own
 // limits.
 //
-// Key file, one key a line:   TENANT KEY [concurrent=N] [tokens-per-minute=N]
+// Key file, one key a line:
+//   TENANT KEY [concurrent=N] [tokens-per-minute=N] [class=interactive|default|bulk]
 // Empty lines and lines beginning with # are skipped. No key at all: everybody is the anonymous
 // tenant. Keys are kept and compared as SHA-256 digests in constant time. Owned by the net thread.
 
@@ -19,6 +20,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "wire/request.h"
 
 namespace sluice::serve {
 
@@ -34,6 +36,8 @@ struct Account {
   KeyId key;  // what is stored by one key is not shown to another, of the same tenant neither
   std::string tenant_name;
   KeyLimits limits;
+  // Of its requests, unless they ask for a lower one.
+  wire::RequestClass request_class = wire::RequestClass::kDefault;
   bool listed = true;        // still in the key file
   int32_t n_running = 0;     // requests in flight
   int32_t n_held = 0;        // connections that serve a request of this key, admitted or not
@@ -65,7 +69,9 @@ class Accounts {
     Digest digest;
     std::string tenant;
     KeyLimits limits;
+    wire::RequestClass request_class = wire::RequestClass::kDefault;
   };
+  static bool ParseWord(std::string_view word, KeyLine& line);
   static Result<KeyLine> ParseLine(std::string_view line, int n_line);
   TenantId TenantOf(const std::string& name);
 

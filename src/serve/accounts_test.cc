@@ -56,10 +56,23 @@ TEST(Accounts, EachKeyIsOneKeyAlsoWithinATenantAndAcrossAReload) {
   EXPECT_NE(c, b);
 }
 
+TEST(Accounts, AKeyHasAClassAndAReloadMayChangeIt) {
+  Accounts accounts;
+  ASSERT_TRUE(
+      accounts.Load("main", "a key-a class=interactive concurrent=2\nb key-b class=bulk").ok());
+  EXPECT_EQ((*accounts.Authenticate("key-a"))->request_class, wire::RequestClass::kInteractive);
+  EXPECT_EQ((*accounts.Authenticate("key-a"))->limits.n_concurrent, 2);
+  EXPECT_EQ((*accounts.Authenticate("key-b"))->request_class, wire::RequestClass::kBulk);
+  EXPECT_EQ((*accounts.Authenticate("main"))->request_class, wire::RequestClass::kDefault);
+  ASSERT_TRUE(accounts.Load("", "a key-a class=default").ok());
+  EXPECT_EQ((*accounts.Authenticate("key-a"))->request_class, wire::RequestClass::kDefault);
+}
+
 TEST(Accounts, BadLinesNameTheLineAndNeverTheKey) {
   for (std::string_view file :
        {"alice", "al/ice secret-key", "alice secret-key concurrent=0", "alice secret-key x=1",
-        "alice secret-key concurrent=99999999999", "alice secret-key tokens-per-minute=-1"}) {
+        "alice secret-key concurrent=99999999999", "alice secret-key tokens-per-minute=-1",
+        "alice secret-key class=urgent", "alice secret-key class="}) {
     Accounts accounts;
     Status status = accounts.Load("", "# head\n" + std::string(file));
     ASSERT_FALSE(status.ok()) << file;

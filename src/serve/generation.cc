@@ -17,6 +17,35 @@ constexpr Duration kUsageWait = Duration::Seconds(1);
 // Writes of a stream that always has news before the others take their turn.
 constexpr int kFlushesPerTurn = 4;
 
+// Of a request that was accepted.
+metrics::Outcome OutcomeOf(ErrorCode code) {
+  const bool is_aborted = code == ErrorCode::kOverloaded || code == ErrorCode::kDeadlineExceeded;
+  return is_aborted ? metrics::Outcome::kAborted : metrics::Outcome::kError;
+}
+
+// Who ended it, for the log.
+std::string_view EndName(metrics::Outcome outcome) {
+  switch (outcome) {
+    case metrics::Outcome::kStop:
+    case metrics::Outcome::kLength:
+    case metrics::Outcome::kStopString:
+      return "finished";
+    case metrics::Outcome::kCancelled:
+      return "aborted-by-client";
+    case metrics::Outcome::kAborted:
+      return "aborted-by-server";
+    case metrics::Outcome::kError:
+      return "failed";
+    case metrics::Outcome::kRefused:
+      return "rejected";
+  }
+  return "failed";
+}
+
+std::string_view ClassName(wire::RequestClass request_class) {
+  return metrics::LabelTraits<metrics::Class>::kNames[static_cast<size_t>(request_class)];
+}
+
 }  // namespace
 
 Generation::Generation(Connection& connection,
@@ -30,9 +59,11 @@ Generation::Generation(Connection& connection,
       dialect_(dialect),
       account_(account),
       started_(net_.Now()),
-      sent_at_(started_) {
+      sent_at_(started_),
+      class_(account.request_class) {
   self_ = net_.generations.insert(net_.generations.end(), this);
   trace_.Add(Zone::kHttpRead, request.read);
+  metrics::Add(metrics::kRequestsReceived);
 }
 
 Generation::~Generation() { net_.generations.erase(self_); }
@@ -71,7 +102,7 @@ Status Generation::Admit() {
 
 Async<Status> Generation::Prepare() {
   PrepareParams params{.dialect = dialect_,
-                       .context = net_.ContextFor(account_.key),
+                       .context = net_.ContextFor(account_),
                        .deadline = started_ + net_.options.request_timeout};
   PrepOutput output;
   Duration spent;
@@ -93,6 +124,8 @@ Status Generation::SubmitAll() {
   Time begin = net_.Now();
   wire::GenerateRequest& first = prepared_->generate;
   first.tenant = account_.tenant;
+  first.key = account_.key;
+  class_ = first.request_class;
   first.deadline = started_ + net_.options.request_timeout;
   // Stop strings are found here, so with them every token late is a token too many.
   bool can_wait = !prepared_->answer.stream && prepared_->answer.stops.empty();
@@ -221,11 +254,12 @@ Status Generation::HoldAnswer() {
 
 void Generation::CountTokens() {
   Time now = drained_at_;
-  if (!answer_->spec().stream) return;  // events of a whole answer are told of late, many at once
+  // Later events of a whole answer are told of late, many at once.
+  const bool is_timely = answer_->spec().stream;
   if (!has_token_) {
     metrics::Observe(metrics::kTtft, (now - started_).seconds());
     first_token_ = now;
-  } else if (now > last_event_) {  // what waited together counts as one
+  } else if (is_timely && now > last_event_) {  // what waited together counts as one
     metrics::Observe(metrics::kItl, (now - last_event_).seconds());
   }
   has_token_ = true;
@@ -340,7 +374,7 @@ Async<bool> Generation::EndWith(Status end) {
   }
   CancelAll();  // the other choices: nobody will see them
   status_ = codec::HttpStatusOf(dialect_, end.code());
-  if (outcome_ != metrics::Outcome::kRefused) outcome_ = metrics::Outcome::kError;
+  if (outcome_ != metrics::Outcome::kRefused) outcome_ = OutcomeOf(end.code());
   if (frames_) {
     answer_->Fail(end, request_.id, frames_->Begin());
     bool sent = co_await Flush(/*is_last=*/true);
@@ -399,6 +433,8 @@ void Generation::Settle() {
       {{"request", request_.id},
        {"tenant", account_.tenant_name},
        {"api", dialect_.name},
+       {"class", ClassName(class_)},
+       {"end", EndName(outcome_)},
        {"status", status_},
        {"prompt", usage.n_prompt},
        {"cached", usage.n_cached},

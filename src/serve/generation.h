@@ -102,6 +102,7 @@ class Generation {
   std::optional<BodyFrames> frames_;  // set once the head of a body of unknown length was sent
   int64_t n_held_bytes_ = 0;          // of net_.held_bytes
   int32_t status_ = 200;              // of the response
+  wire::RequestClass class_;
   metrics::Outcome outcome_ = metrics::Outcome::kStop;
   bool admitted_ = false;
   bool has_token_ = false;

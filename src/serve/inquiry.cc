@@ -22,7 +22,7 @@ Async<bool> AnswerInquiry(Connection& connection,
   Status status = Admit(net, account);
   if (status.ok()) {
     PrepareParams params{.dialect = dialect,
-                         .context = net.ContextFor(account.key),
+                         .context = net.ContextFor(account),
                          .deadline = net.Now() + net.options.request_timeout,
                          .inquiry = &inquiry};
     params.context.script = nullptr;

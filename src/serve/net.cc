@@ -63,11 +63,12 @@ const std::string& Net::Date() {
   return date_;
 }
 
-codec::PrepareContext Net::ContextFor(KeyId key) {
+codec::PrepareContext Net::ContextFor(const Account& account) {
   codec::PrepareContext context = parts.prepare;
   context.responses = &responses;
   if (options.turn_memory_bytes > 0) context.turns = &turns;
-  context.key = key;
+  context.key = account.key;
+  context.request_class = account.request_class;
   return context;
 }
 

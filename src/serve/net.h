@@ -68,8 +68,8 @@ struct Net {
 
   int64_t& NumConnections(Port port) { return port == Port::kPublic ? n_public : n_admin; }
 
-  // What preparing a request of this key needs. Any thread.
-  codec::PrepareContext ContextFor(KeyId key);
+  // What preparing a request of this account needs.
+  codec::PrepareContext ContextFor(const Account& account);
 
   // A service that has work and has not stepped for wedged_after is not alive.
   bool EngineAlive() const;

@@ -36,6 +36,7 @@ class HandService final : public wire::TokenService {
     return Status::Ok();
   }
 
+  Status Check(const wire::GenerateRequest&) const override { return refuse_; }
   void Cancel(RequestId id) override {
     if (ignores_cancel_) return;
     End(id);

@@ -28,8 +28,9 @@ inline constexpr uint32_t kQueuedEvents = 15;
 
 class EventQueue {
  public:
-  // When the consumer is told: at each event, or only when half the places are taken (for answers
-  // that nobody sees before their end; most wake-ups are spared).
+  // When the consumer is told: at each event, or at the first token, for the time it took, and then
+  // only when half the places are taken (for answers that nobody sees before their end; most
+  // wake-ups are spared).
   enum class Tell : uint8_t { kEachEvent, kHalfFull };
 
   // Telling lists `node` in `ready`.
@@ -49,8 +50,11 @@ class EventQueue {
       return true;
     }
     if (!HasRoom()) return false;
+    const bool is_first = event.first_index == 0 && !event.tokens.empty();
     SLUICE_CHECK(ring_.TryPush(event));
-    if (tell_ == Tell::kEachEvent || ring_.free() <= kQueuedEvents / 2) ready_.Add(node_);
+    if (is_first || tell_ == Tell::kEachEvent || ring_.free() <= kQueuedEvents / 2) {
+      ready_.Add(node_);
+    }
     return true;
   }
 

@@ -69,6 +69,22 @@ TEST_F(EventQueueTest, ABurstCostsOneListingAndOneWake) {
   EXPECT_EQ(NListed(), 1);
 }
 
+// Nobody reads a whole answer before its end, but when its first token came is wanted in time.
+TEST_F(EventQueueTest, ToldOfHalvesOnlyItStillTellsOfTheFirstToken) {
+  EventQueue lazy{ready, node, EventQueue::Tell::kHalfFull};
+  TokenEvent event = Event(0);
+  ASSERT_TRUE(lazy.TryPush(event));
+  EXPECT_EQ(NListed(), 1);
+  for (int32_t i = 1; i <= 7; ++i) {
+    event = Event(i);
+    ASSERT_TRUE(lazy.TryPush(event));
+    EXPECT_EQ(NListed(), 0) << i;
+  }
+  event = Event(8);
+  ASSERT_TRUE(lazy.TryPush(event));
+  EXPECT_EQ(NListed(), 1);
+}
+
 TEST_F(EventQueueTest, RefusesAnEventWithoutTouchingItWhenFull) {
   Fill();
   TokenEvent event = Event(99);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/result.h"
 #include "wire/script_player.h"
 
 namespace sluice::wire {
@@ -46,11 +47,15 @@ Time ScriptedService::Step(Time now) {
   return desk_.EndStep(now);
 }
 
-Status ScriptedService::Submit(GenerateRequest request, EventQueue& out) {
+Status ScriptedService::Check(const GenerateRequest& request) const {
   if (request.script == nullptr) {
     return Status(ErrorCode::kUnsupported, "no model is loaded and no script answers for one");
   }
-  if (!request.script->refuse.ok()) return request.script->refuse;
+  return request.script->refuse;
+}
+
+Status ScriptedService::Submit(GenerateRequest request, EventQueue& out) {
+  SLUICE_TRY(Check(request));
   SLUICE_CHECK(request.script->n_per_event >= 1);
   return desk_.Submit(std::move(request), out);
 }

@@ -34,6 +34,7 @@ class ScriptedService final : public TokenService {
 
   // What the desk asks for; the script's n_per_event is at least 1.
   Status Submit(GenerateRequest request, EventQueue& out) override;
+  Status Check(const GenerateRequest& request) const override;
   void Cancel(RequestId id) override { desk_.Cancel(id); }
   LoadReport Load() const override { return desk_.Load(); }
 

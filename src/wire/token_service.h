@@ -23,6 +23,9 @@ class TokenService {
   // popped.
   virtual Status Submit(GenerateRequest request, EventQueue& out) = 0;
 
+  // Why Submit would refuse the request whatever else there is to do: before it is let wait.
+  virtual Status Check(const GenerateRequest& request) const = 0;
+
   // Idempotent; unknown ids are ignored. The terminal event still comes (kCancelled, or whatever
   // overtook it).
   virtual void Cancel(RequestId id) = 0;

@@ -299,13 +299,13 @@ def test_requests_of_a_file_are_sent_in_turn(tmp_path):
 
 
 def test_keys(tmp_path):
-    with Server(script=[{"times": "always", "out": "</think>a"}], options=["--api-key", "k1"]) as s:
+    with Server(script=[{"times": "always", "out": "</think>a"}], options=["--api-key", "key-of-bench-1"]) as s:
         assert bench(s, "--requests", 1, code=1)["refused"] == {"401": 1}
-        assert bench(s, "--requests", 1, "--api-key", "k1")["done"] == 1
-        assert bench(s, "--requests", 1, "--api-key", "k1", "--api", "messages")["done"] == 1
+        assert bench(s, "--requests", 1, "--api-key", "key-of-bench-1")["done"] == 1
+        assert bench(s, "--requests", 1, "--api-key", "key-of-bench-1", "--api", "messages")["done"] == 1
         url = f"http://127.0.0.1:{s.port}"
         # A variable of the server is nobody's business here.
-        env = {"SLUICE_API_KEY": "k1", "SLUICE_MAX_BODY": "1MiB"}
+        env = {"SLUICE_API_KEY": "key-of-bench-1", "SLUICE_MAX_BODY": "1MiB"}
         assert run_cli("bench", "serve", "--url", url, "--requests", "1", env=env).returncode == 0
 
 

@@ -114,7 +114,7 @@ def test_metrics_count_what_happens():
         assert metrics.value(server, "tokens_total", 'prompt"') == 2 * 98
         assert metrics.value(server, "http_requests_total", '2xx"') >= 2
         assert metrics.value(server, "http_requests_total", '4xx"') >= 2
-        assert metrics.value(server, "ttft_seconds_count") == 1  # streams only
+        assert metrics.value(server, "ttft_seconds_count") == 2
 
 
 def test_metrics_names_are_well_formed():

@@ -53,7 +53,7 @@ class Response:
         assert set(body) == {"type", "error", "request_id"} and body["type"] == "error", body
         assert body["request_id"] == self.header("request-id"), body
         error = body["error"]
-        assert set(error) == {"message", "type"}, error
+        assert set(error) - {"code"} == {"message", "type"}, error
         assert isinstance(error["message"], str) and error["message"], error
         assert isinstance(error["type"], str) and error["type"], error
         return error

@@ -161,7 +161,11 @@ constexpr Field<Body> kFields[] = {
     {"response_format", ReadResponseFormat},
     {"safety_identifier", nullptr},
     {"seed", [](const JsonValue& v, Body& b) { return ReadUint("seed", v, b.seed); }},
-    {"service_tier", nullptr},
+    {"service_tier",
+     [](const JsonValue& v, Body& b) {
+       b.service_tier = v;
+       return Status::Ok();
+     }},
     {"stop", [](const JsonValue& v, Body& b) { return ReadStopField("stop", v, b.stop); }},
     {"stop_token_ids", KeepStopTokenIds},
     {"store",

@@ -55,6 +55,7 @@ struct Body {
   bool response_strict = false;
   std::string_view response_pattern;  // kRegex
 
+  JsonValue service_tier;
   std::optional<std::string_view> user_id;
   std::optional<std::string_view> user;
 

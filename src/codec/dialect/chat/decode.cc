@@ -17,6 +17,7 @@
 #include "codec/dialect/request_check.h"
 #include "codec/dialect/sampling.h"
 #include "codec/dialect/schema_check.h"
+#include "codec/dialect/service_tier.h"
 #include "codec/dialect/tool_check.h"
 #include "codec/format/deepseek_v41/format.h"
 
@@ -180,6 +181,7 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
   SLUICE_TRY(CheckResponseSchema(body));
   SLUICE_TRY(CheckStrictMix(conversation.tools, body.response_format.has_value()));
   SLUICE_TRY(ReadNumbers(body, context, request));
+  request.request_class = ClassAsked(body.service_tier, context.request_class);
   return ReadUser(body, request.user);
 }
 

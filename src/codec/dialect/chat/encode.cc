@@ -271,6 +271,7 @@ std::string Encoder::Head(std::string_view object) const {
   w.Key("created").Int(identity_.created.whole_seconds());
   w.Key("model").String(spec_.model);
   w.Key("system_fingerprint").String(identity_.fingerprint);
+  if (!spec_.service_tier.empty()) w.Key("service_tier").String(spec_.service_tier);
   return head;
 }
 

@@ -258,6 +258,8 @@ std::string ErrorBody(const Status& status, std::string_view request_id) {
   w.Object().Key("type").String("error").Key("error").Object();
   w.Key("type").String(RowOf(status.code()).anthropic_type);
   w.Key("message").String(ShownMessage(status, request_id));
+  // Not of this API; its clients skip what they do not know.
+  if (status.has_own_api_code()) w.Key("code").String(status.api_code());
   w.EndObject().Key("request_id").String(request_id).EndObject();
   return body;
 }

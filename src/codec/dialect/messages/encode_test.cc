@@ -99,6 +99,14 @@ TEST(MessagesEncode, TheTextOfAnInternalErrorStaysInside) {
   EXPECT_EQ(json::parse(body)["error"]["type"], "api_error");
 }
 
+// This API has no codes; one is added where several reasons share a type.
+TEST(MessagesEncode, AReasonOfItsOwnIsTold) {
+  Status status(ErrorCode::kOverloaded, "full");
+  EXPECT_FALSE(json::parse(ErrorBody(status, "req_7"))["error"].contains("code"));
+  status.set_api_code("queue_full");
+  EXPECT_EQ(json::parse(ErrorBody(status, "req_7"))["error"]["code"], "queue_full");
+}
+
 std::string PlayCall(bool is_stream, bool ends, Finish finish) {
   const AnswerSpec spec = Spec(is_stream);
   Encoder encoder(spec, kIdentity);

@@ -80,6 +80,11 @@ Status ReadOffer(const JsonValue& value, const Profile&, Body& body) {
   return ReadTools(value, body.tools);
 }
 
+Status KeepServiceTier(const JsonValue& value, const Profile&, Body& body) {
+  body.service_tier = value;
+  return Status::Ok();
+}
+
 // A documented field: where a simple value goes, or how another is read. Nothing at all: accepted,
 // no effect here. The reference knows only some of the fields; it ignores the others whatever they
 // hold.
@@ -110,7 +115,7 @@ constexpr FieldEntry kFields[] = {
     {.name = "prompt_cache_retention", .is_ours = true},
     {.name = "reasoning", .read = ReadReasoning},
     {.name = "safety_identifier", .is_ours = true},
-    {.name = "service_tier", .is_ours = true},
+    {.name = "service_tier", .is_ours = true, .read = KeepServiceTier},
     {.name = "store", .is_ours = true, .flag = &Body::store},
     {.name = "stream", .flag = &Body::stream},
     {.name = "stream_options", .is_ours = true},

@@ -50,6 +50,7 @@ struct Body {
   std::optional<std::string_view> previous_response_id;
   std::optional<bool> store;
 
+  JsonValue service_tier;
   std::optional<std::string_view> user;
   std::optional<std::string_view> prompt_cache_key;
 

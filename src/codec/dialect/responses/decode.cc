@@ -18,6 +18,7 @@
 #include "codec/dialect/responses/response_store.h"
 #include "codec/dialect/responses/tools.h"
 #include "codec/dialect/schema_check.h"
+#include "codec/dialect/service_tier.h"
 #include "codec/dialect/tool_check.h"
 
 namespace sluice::codec::responses {
@@ -144,7 +145,9 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
   request.user = body.user ? *body.user : cache_key.substr(0, limits::kMaxUserIdBytes);
   answer.stream = body.stream.value_or(false);
   answer.tools = Callable(conversation);
-  answer.echo = EchoOf(body, resolved.previous);
+  request.request_class = ClassAsked(body.service_tier, context.request_class);
+  answer.echo =
+      EchoOf(body, resolved.previous, request.request_class.value_or(wire::RequestClass::kDefault));
   answer.keep = KeepAs(body, context, resolved);
   return Status::Ok();
 }

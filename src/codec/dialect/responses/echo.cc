@@ -1,6 +1,7 @@
 #include "codec/dialect/responses/echo.h"
 
 #include "base/json_writer.h"
+#include "codec/dialect/service_tier.h"
 
 namespace sluice::codec::responses {
 namespace {
@@ -126,7 +127,7 @@ void WriteTools(const Body& body, JsonWriter& w) {
 
 }  // namespace
 
-std::string EchoOf(const Body& body, std::string_view previous) {
+std::string EchoOf(const Body& body, std::string_view previous, wire::RequestClass request_class) {
   std::string text;
   JsonWriter w(text);
   w.Object();
@@ -147,7 +148,7 @@ std::string EchoOf(const Body& body, std::string_view previous) {
   w.Key("prompt_cache_retention").Null();
   WriteReasoning(body, w);
   w.Key("safety_identifier").Null();
-  w.Key("service_tier").String("default");
+  w.Key("service_tier").String(TierName(request_class));
   w.Key("temperature").Double(body.temperature.value_or(1));
   WriteFormat(body, w);
   w.Key("tool_choice");

@@ -1,0 +1,109 @@
+// Classes of requests in the engine: who gives way when blocks run out, and that nobody does for
+// ever. Over a model that counts.
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "engine/engine_test_impl.h"
+
+namespace sluice::engine {
+namespace {
+
+using wire::RequestClass;
+
+// A pool of nine blocks: one sequence of full length and a bit.
+class ClassTest : public testing::Test, protected EngineInVirtualTime {
+ protected:
+  ClassTest() {
+    Engine::Params params = Defaults();
+    params.n_context = 512;
+    params.n_prompt_rows = 512;
+    params.n_blocks = 9;
+    params.prefix_cache = false;
+    Start(params);
+  }
+  struct AskParams {
+    RequestClass request_class;
+    int32_t n_prompt;
+    int32_t n_max;
+  };
+  Listener& Submit(const AskParams& params) {
+    std::vector<TokenId> prompt(static_cast<size_t>(params.n_prompt), TokenId(1));
+    wire::GenerateRequest request = Ask(++n_submitted, std::move(prompt), params.n_max);
+    request.request_class = params.request_class;
+    return EngineInVirtualTime::Submit(std::move(request));
+  }
+  void Step() {
+    engine->Step(At(now_ms++));
+    DrainAll();
+  }
+  int64_t n_preempted() const { return engine->batch()->counts().n_preempted; }
+
+  uint64_t n_submitted = 0;
+  int64_t now_ms = 0;
+};
+
+TEST_F(ClassTest, BulkGivesItsBlocksToAnInteractiveRequest) {
+  std::vector<Listener*> bulk;
+  for (int i = 0; i < 3; ++i) bulk.push_back(&Submit({RequestClass::kBulk, 150, 30}));
+  Step();
+  Listener& interactive = Submit({RequestClass::kInteractive, 440, 5});
+  for (int i = 0; i < 3; ++i) Step();
+  EXPECT_EQ(interactive.events.size(), 1u) << "its first token, one victim a step";
+  EXPECT_EQ(n_preempted(), 3);
+  while (!engine->idle()) Step();
+  EXPECT_EQ(TokensOf(interactive), Counting(2, 5));
+  for (Listener* client : bulk) EXPECT_EQ(TokensOf(*client), Counting(2, 30));
+}
+
+// The other way round nobody gives way: it waits for blocks that the others do not need.
+TEST_F(ClassTest, AnInteractiveSequenceGivesNothingToBulk) {
+  Listener& interactive = Submit({RequestClass::kInteractive, 400, 30});
+  Step();
+  Listener& bulk = Submit({RequestClass::kBulk, 200, 1});
+  while (!interactive.ended()) {
+    Step();
+    ASSERT_TRUE(interactive.ended() || !bulk.ended());
+  }
+  while (!engine->idle()) Step();
+  EXPECT_EQ(n_preempted(), 0);
+  EXPECT_EQ(TokensOf(bulk), Counting(2, 1));
+}
+
+// Three sequences grow until the pool is full. The oldest is of the lowest class.
+TEST_F(ClassTest, TheVictimIsTheYoungestOfTheLowestClass) {
+  Listener& bulk = Submit({RequestClass::kBulk, 130, 60});
+  Listener& first = Submit({RequestClass::kDefault, 150, 60});
+  Listener& second = Submit({RequestClass::kDefault, 150, 60});
+  Step();
+  while (n_preempted() == 0) Step();
+  const size_t n_bulk = bulk.events.size();
+  const size_t n_first = first.events.size();
+  const size_t n_second = second.events.size();
+  Step();
+  EXPECT_EQ(bulk.events.size(), n_bulk) << "it waits";
+  EXPECT_EQ(first.events.size(), n_first + 1);
+  EXPECT_EQ(second.events.size(), n_second + 1);
+  while (!engine->idle()) Step();
+  EXPECT_EQ(TokensOf(bulk), Counting(2, 60));
+}
+
+// Interactive requests that need the whole pool come without end.
+TEST_F(ClassTest, BulkIsNotPassedOverForEver) {
+  Listener& bulk = Submit({RequestClass::kBulk, 300, 20});
+  Listener* newest = &Submit({RequestClass::kInteractive, 440, 3});
+  const Time patience = Time{} + kRankPatience;
+  int64_t n_steps = 0;
+  while (!bulk.ended()) {
+    if (newest->ended()) newest = &Submit({RequestClass::kInteractive, 440, 3});
+    Step();
+    ASSERT_LT(++n_steps, 11'000);
+    ASSERT_TRUE(At(now_ms) > patience || !bulk.ended());
+  }
+  EXPECT_EQ(TokensOf(bulk), Counting(2, 20));
+  while (!engine->idle()) Step();
+}
+
+}  // namespace
+}  // namespace sluice::engine
