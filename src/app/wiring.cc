@@ -135,6 +135,7 @@ Status Answering::OpenService(const Env& env,
                                          .banned = std::move(banned),
                                          .seed = env.entropy.Next(),
                                          .cache_secret = MakeSecret(env.entropy),
+                                         .clock = &env.clock,
                                          .bell = bell.bell()},
                   std::move(loader));
   return Status::Ok();

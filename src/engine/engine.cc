@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/metrics.h"
 #include "base/rng.h"
 
 namespace sluice::engine {
@@ -75,11 +76,16 @@ Time Engine::Step(Time now) {
   if (!batch_) return desk_.EndStep(now);  // it could not be loaded
   batch_->ReleaseEnded();
   Admit();
+  const Time begin = params_.clock != nullptr ? params_.clock->Now() : now;
   const StepPlan plan = batch_->Plan(now);
   if (!plan.parts.empty()) {
     for (const Batch::Drawing& drawing : batch_->Run(plan)) Commit(drawing);
     batch_->ReleaseEnded();
+    if (params_.clock != nullptr) {
+      metrics::Observe(metrics::kStepTime, (params_.clock->Now() - begin).seconds());
+    }
   }
+  batch_->Save();
   if (params_.checks_invariants) {
     const std::string wrong = batch_->CheckInvariants();
     if (!wrong.empty()) CheckFailed(wrong.c_str(), __FILE__, __LINE__);
@@ -176,8 +182,14 @@ void Engine::Open(model::LoadedModel loaded) {
                     .cache = {.n_blocks = NumBlocks(params_), .shares = params_.prefix_cache},
                     .n_windows = params_.n_windows,
                     .secret = params_.cache_secret},
-      desk_, *executor_);
+      desk_, *executor_,
+      params_.store != nullptr ? *params_.store : static_cast<kv::BlockStore&>(null_store_));
   state_.store(State::kServing, std::memory_order_release);
+}
+
+void Engine::CancelAll() {
+  desk_.CancelAll();
+  if (batch_) batch_->StopSaving();
 }
 
 void Engine::FailLoading(Status status) {

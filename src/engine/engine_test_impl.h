@@ -9,11 +9,13 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "engine/engine.h"
+#include "kv/memory_store_test_impl.h"
 #include "wire/scripted_service_test_impl.h"
 
 namespace sluice::engine {
@@ -108,8 +110,10 @@ struct EngineInVirtualTime {
     auto counting = std::make_unique<CountingModel>(params.n_context);
     counting->lead = lead;
     counting->steps = &steps;
-    engine = std::make_unique<Engine>(
-        params, model::LoadedModel{.checkpoint = nullptr, .model = std::move(counting)});
+    engine =
+        std::make_unique<Engine>(params, model::LoadedModel{.checkpoint = nullptr,
+                                                            .model = std::move(counting),
+                                                            .weights_revision = weights_revision});
     return *engine;
   }
   Listener& Submit(wire::GenerateRequest request) {
@@ -135,6 +139,8 @@ struct EngineInVirtualTime {
   ReadyList ready{Bell{}};
   std::deque<Listener> listeners;
   std::vector<std::vector<int32_t>> steps;
+  std::string weights_revision;
+  kv::MemoryStore store;  // of engines that are given it
   std::unique_ptr<Engine> engine;
 };
 
