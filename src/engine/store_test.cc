@@ -9,6 +9,7 @@
 
 #include "base/metrics.h"
 #include "engine/engine_test_impl.h"
+#include "env/sim/sim_clock.h"
 
 namespace sluice::engine {
 namespace {
@@ -354,6 +355,36 @@ TEST_F(StoreTest, WhoFetchesGivesWayToTheOlder) {
     EXPECT_EQ(TokensOf(*older[i]), Counting(static_cast<int32_t>(i) + 1, 60));
   }
   EXPECT_EQ(TokensOf(young).size(), 1u);
+}
+
+TEST_F(StoreTest, StepsThatRunRowsAreTimed) {
+  // One step takes as long as the clock is asked: a second from one look to the next.
+  class Ticking final : public SimClock {
+   public:
+    Time Now() const override {
+      now_s_ += 1;
+      return Time{} + Duration::Seconds(now_s_);
+    }
+
+   private:
+    mutable int64_t now_s_ = 0;
+  };
+  const Ticking clock;
+  Engine::Params params = Params();
+  params.clock = &clock;
+  Start(params);
+  // The sum lies behind the buckets and the one above them, in nanoseconds.
+  const auto sum = [] {
+    return metrics::cells[metrics::kStepTime.first + metrics::kStepTime.kCells - 1].load();
+  };
+  const int64_t ns_before = sum();
+  Submit(Ask(1, Prompt(100), 3));
+  Step();
+  Step();
+  Step();
+  EXPECT_EQ(sum() - ns_before, Duration::Seconds(3).ns);
+  Step();
+  EXPECT_EQ(sum() - ns_before, Duration::Seconds(3).ns) << "nothing ran";
 }
 
 TEST_F(StoreTest, EveryMissHasItsCause) {

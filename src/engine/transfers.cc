@@ -43,10 +43,10 @@ Transfers::~Transfers() {
 }
 
 bool Transfers::Find(Sequence& sequence, int32_t n_local, Time now) {
-  sequence.asks_store = false;
   const std::span<const kv::BlockKey> keys = sequence.WholeKeys();
   const auto n_keys = static_cast<int32_t>(keys.size());
   if (n_local / kv::kBlockTokens >= n_keys) return false;
+  sequence.asks_store = false;
   const Ticket ticket = params_.store.Find({.root = sequence.root, .keys = keys});
   if (ticket == Ticket()) return false;
   sequence.BeginFetch(ticket, now + kFindTimeout, n_keys);
