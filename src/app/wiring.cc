@@ -186,6 +186,7 @@ engine::Engine::Params Answering::EngineParams(const Env& env,
                                 .arithmetic = options.compute.arithmetic,
                                 .seed = env.entropy.Next(),
                                 .cache_secret = MakeSecret(env.entropy),
+                                .clock = &env.clock,
                                 .bell = bell.bell()};
   // Where they are not shown, they are not sampled either (spec recipe.md §8.1).
   if (options.codec.ToProfile().remove_stray_specials) {

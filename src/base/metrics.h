@@ -70,6 +70,18 @@ SLUICE_LABEL(Class, "class", SLUICE_CLASS_VALUES)
   X(kKeyQueueFull, "key_queue_full") X(kKeyQueueTokensFull, "key_queue_tokens_full")            \
   X(kDeadline, "deadline_unreachable")
 SLUICE_LABEL(Refusal, "reason", SLUICE_REFUSAL_VALUES)
+
+#define SLUICE_HIT_SOURCE_VALUES(X) X(kMemory, "memory") X(kFork, "fork") X(kStore, "store")
+SLUICE_LABEL(HitSource, "source", SLUICE_HIT_SOURCE_VALUES)
+
+#define SLUICE_MISS_CAUSE_VALUES(X)                                                             \
+  X(kUnseen, "unseen") X(kParted, "parted") X(kEvicted, "evicted") X(kFinal, "final")           \
+  X(kNoRoom, "no_room") X(kStoreFailed, "store_failed") X(kStoreLate, "store_late")             \
+  X(kOff, "off")
+SLUICE_LABEL(MissCause, "cause", SLUICE_MISS_CAUSE_VALUES)
+
+#define SLUICE_STORE_CALL_VALUES(X) X(kFind, "find") X(kLoad, "load") X(kSave, "save")
+SLUICE_LABEL(StoreCall, "call", SLUICE_STORE_CALL_VALUES)
 // clang-format on
 
 // Upper bounds of histogram buckets in seconds, log spaced 1-2-5. Short: work of the host and gaps

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/metrics.h"
+#include "engine/prefix_account.h"
 #include "engine/sampling/logits.h"
 
 namespace sluice::engine {
@@ -24,11 +25,21 @@ std::string ModeOf(const ReplayRule& rule) {
                      kReplayNames[static_cast<size_t>(rule.replay)]);
 }
 
-// Blocks that a running sequence needs beyond those it holds, for all that it knows and one more.
+// Blocks that a sequence needs beyond those it holds, for all that it knows and one more.
 int64_t BlocksToCome(const Sequence& sequence) {
-  if (sequence.state != SequenceState::kRunning) return 0;
-  return std::max<int64_t>(
-      0, kv::Layout::BlocksFor(sequence.n_known() + 1) - std::ssize(sequence.lease.blocks));
+  if (sequence.state != SequenceState::kRunning && sequence.state != SequenceState::kFetching) {
+    return 0;
+  }
+  // While a Load is open, what it fills counts as held.
+  const int64_t n_held =
+      std::max<int64_t>(std::ssize(sequence.lease.blocks),
+                        sequence.lease.blocks.empty() ? 0 : sequence.fetch.n_blocks);
+  return std::max<int64_t>(0, kv::Layout::BlocksFor(sequence.n_known() + 1) - n_held);
+}
+
+// Tokens of a fetching sequence that the store may bring.
+int32_t TokensToFetch(const Sequence& sequence) {
+  return sequence.fetch.n_blocks * kv::kBlockTokens;
 }
 
 int32_t SharedTokens(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -38,14 +49,28 @@ int32_t SharedTokens(std::span<const TokenId> a, std::span<const TokenId> b) {
 
 }  // namespace
 
-Batch::Batch(const Params& params, wire::RequestDesk& desk, Executor& executor)
+Batch::Batch(const Params& params,
+             wire::RequestDesk& desk,
+             Executor& executor,
+             kv::BlockStore& store)
     : params_(params),
       desk_(desk),
       executor_(executor),
       mode_(ModeOf(params.rule)),
       cache_(params.cache),
       windows_(params.n_slots, params.cache.shares ? params.n_windows : 0),
-      sequences_(static_cast<size_t>(params.n_slots)) {}
+      sequences_(static_cast<size_t>(params.n_slots)),
+      transfers_({.store = store,
+                  .cache = cache_,
+                  .memory = executor.memory(),
+                  .n_blocks_max = static_cast<int32_t>(
+                      params.cache.n_blocks - kv::Layout::BlocksFor(executor.n_context()))}) {}
+
+Batch::~Batch() {
+  for (const int32_t slot : order_) {
+    if (At(slot).state != SequenceState::kRunning) transfers_.Abandon(At(slot));
+  }
+}
 
 Sequence& Batch::Begin(wire::RequestDesk::Seat& seat, Time now) {
   const wire::GenerateRequest& request = seat.request();
@@ -61,7 +86,7 @@ Sequence& Batch::Begin(wire::RequestDesk::Seat& seat, Time now) {
   sequence.n_prompt = sequence.n_known();
   sequence.is_scored = request.sampling.n_prompt_logprobs.has_value();
   sequence.root = kv::RootKey(params_.secret, executor_.info().layout,
-                              {.weights_revision = {},
+                              {.weights_revision = executor_.weights_revision(),
                                .replay_mode = mode_,
                                .name_space = std::to_string(request.tenant.value)});
   const auto before = [this](int32_t a, int32_t b) { return RanksBefore(a, b); };
@@ -79,6 +104,7 @@ void Batch::ReleaseEnded() {
   std::erase_if(order_, [this](int32_t slot) {
     Sequence& sequence = At(slot);
     if (sequence.seat->slot() == slot) return false;
+    if (sequence.state != SequenceState::kRunning) transfers_.Abandon(sequence);
     KeepWindows(sequence, slot);
     cache_.Release(sequence.lease, sequence.stored());
     sequence = {};
@@ -87,19 +113,58 @@ void Batch::ReleaseEnded() {
 }
 
 StepPlan Batch::Plan(Time now) {
+  PollStore(now);
   RaiseLongWaiting(now);
-  StartWaiting(now);
+  do {
+    StartWaiting(now);
+  } while (PollStore(now));
   StepPlan plan = PlanRunning();
   while (plan.victim >= 0) {
+    AbandonFetchesBehind(plan.victim);
     Preempt(plan.victim, now);
     plan = PlanRunning();
   }
-  if (!plan.parts.empty()) return plan;
-  for (const int32_t slot : order_) {
-    wire::RequestDesk::Seat& seat = *At(slot).seat;
-    if (seat.is_ready()) desk_.Sleep(seat, now + kRest);
-  }
+  if (plan.parts.empty()) Rest(now);
+  SetGauges();
   return plan;
+}
+
+// The store wakes those that wait for it, and others come back when they have slept enough.
+void Batch::Rest(Time now) {
+  for (const int32_t slot : order_) {
+    const Sequence& sequence = At(slot);
+    if (!sequence.seat->is_ready()) continue;
+    const bool is_fetching = sequence.state == SequenceState::kFetching;
+    desk_.Sleep(*sequence.seat, is_fetching ? sequence.fetch.deadline : now + kRest);
+  }
+}
+
+// True: somebody has what the store could give, and goes on. Those that wait for others look again,
+// too.
+bool Batch::PollStore(Time now) {
+  if (!transfers_.Poll(now)) return false;
+  for (const int32_t slot : order_) {
+    if (At(slot).state == SequenceState::kWaiting) desk_.Wake(*At(slot).seat);
+  }
+  return true;
+}
+
+// Blocks are short: whoever is younger than this one shall not get more of them.
+void Batch::AbandonFetchesBehind(int32_t slot) {
+  auto at = std::ranges::find(order_, slot);
+  for (++at; at != order_.end(); ++at) {
+    Sequence& sequence = At(*at);
+    if (sequence.state != SequenceState::kFetching) continue;
+    transfers_.Abandon(sequence);
+    sequence.asks_store = true;
+  }
+}
+
+void Batch::SetGauges() const {
+  metrics::Set(metrics::kKvBlocksFree, cache_.n_free());
+  metrics::Set(metrics::kKvBlocksCached, cache_.n_evictable());
+  metrics::Set(metrics::kKvBlocksInUse, cache_.n_blocks() - cache_.n_free() - cache_.n_evictable());
+  metrics::Set(metrics::kWindowsKept, windows_.n_entries());
 }
 
 void Batch::RaiseLongWaiting(Time now) {
@@ -130,11 +195,11 @@ void Batch::StartWaiting(Time now) {
     if (sequence.state != SequenceState::kWaiting || !sequence.seat->is_ready()) continue;
     if (IsAwaiting(sequence) || FindAwaited(sequence)) continue;
     const auto above = std::span(n_to_come).first(static_cast<size_t>(sequence.rank) + 1);
-    const bool is_first = slot == order_.front();
-    while (!TryStart(sequence, std::accumulate(above.begin(), above.end(), int64_t{0}), is_first)) {
+    while (!TryStart(sequence, std::accumulate(above.begin(), above.end(), int64_t{0}), now)) {
       const int32_t victim = LastWithBlocks();
       if (victim < 0 || At(victim).rank <= sequence.rank) return;
       count(At(victim), -1);
+      AbandonFetchesBehind(victim);
       Preempt(victim, now);
     }
     count(sequence, 1);
@@ -151,8 +216,11 @@ int32_t Batch::LastWithBlocks() const {
 bool Batch::IsAwaiting(const Sequence& sequence) const {
   if (!sequence.awaited) return false;
   const Sequence& other = At(sequence.awaited->slot);
-  return other.id == sequence.awaited->id && other.state == SequenceState::kRunning &&
-         other.in_prompt() && std::ssize(other.stored()) < sequence.awaited->n_tokens;
+  if (other.id != sequence.awaited->id) return false;
+  const int32_t n_tokens = sequence.awaited->n_tokens;
+  if (other.state == SequenceState::kFetching) return n_tokens <= TokensToFetch(other);
+  return other.state == SequenceState::kRunning && other.in_prompt() &&
+         std::ssize(other.stored()) < n_tokens;
 }
 
 bool Batch::FindAwaited(Sequence& sequence) {
@@ -163,8 +231,11 @@ bool Batch::FindAwaited(Sequence& sequence) {
     const Sequence& other = At(slot);
     const bool is_computing =
         other.state == SequenceState::kRunning && other.in_prompt() && !other.is_scored;
-    if (!is_computing || other.root != sequence.root) continue;
-    const auto prompt = std::span(other.tokens).first(static_cast<size_t>(other.n_prompt));
+    const bool is_fetching = other.state == SequenceState::kFetching;
+    if ((!is_computing && !is_fetching) || other.root != sequence.root) continue;
+    const auto prompt =
+        std::span(other.tokens)
+            .first(static_cast<size_t>(is_fetching ? TokensToFetch(other) : other.n_prompt));
     const int32_t n_shared = SharedTokens(prompt, sequence.tokens);
     // Both of them new: who has given way knows more than its prompt.
     const bool is_equal = n_shared == other.n_known() && n_shared == sequence.n_known();
@@ -188,21 +259,40 @@ ReplayRule Batch::RuleFor(const Sequence& sequence) const {
   return rule;
 }
 
-bool Batch::TryStart(Sequence& sequence, int64_t n_spoken_for, bool is_first) {
+bool Batch::TryStart(Sequence& sequence, int64_t n_spoken_for, Time now) {
+  const kv::Cache::Start start{.root = sequence.root,
+                               .tokens = sequence.tokens,
+                               .n_max = sequence.is_scored ? 0 : sequence.n_known() - 1,
+                               .n_spoken_for = n_spoken_for,
+                               .is_first = sequence.seat == At(order_.front()).seat};
+  if (AsksStore(sequence, start, now)) return true;
+  if (sequence.fetch.n_found > 0) {
+    const Transfers::Loading loading = transfers_.Load(start, sequence, now);
+    if (loading != Transfers::Loading::kNothing) return loading == Transfers::Loading::kStarted;
+  }
   kv::Cache::Copy copy;
-  const int32_t n_max = sequence.is_scored ? 0 : sequence.n_known() - 1;
-  const std::optional<int32_t> n_hit = cache_.Take({.root = sequence.root,
-                                                    .tokens = sequence.tokens,
-                                                    .n_max = n_max,
-                                                    .n_spoken_for = n_spoken_for,
-                                                    .is_first = is_first},
-                                                   sequence.lease, copy);
-  if (!n_hit) return false;
+  const std::optional<kv::Cache::Hit> hit = cache_.Take(start, sequence.lease, copy);
+  if (!hit) return false;
   executor_.CopyRows(copy);
-  sequence.Start(RuleFor(sequence), *n_hit);
+  sequence.Start(RuleFor(sequence), hit->n_tokens);
   FindWindows(sequence);
-  NoteHit(sequence, *n_hit);
+  // Of the first start alone: what comes back after it gave way was computed for this request.
+  if (sequence.was_counted || sequence.is_scored) return true;
+  sequence.was_counted = true;
+  desk_.NoteCached(*sequence.seat, hit->n_tokens);
+  counts_.n_asked += sequence.n_prompt;
+  counts_.n_hit += hit->n_tokens;
+  counts_.n_loaded += AccountForHit(sequence, *hit, cache_, params_.cache.shares);
   return true;
+}
+
+// Once before each start, and not long before it: what is found does not stay for ever.
+bool Batch::AsksStore(Sequence& sequence, const kv::Cache::Start& start, Time now) {
+  if (!sequence.asks_store || !params_.cache.shares || sequence.is_scored) return false;
+  const int32_t n_local = cache_.Look(start.root, start.tokens, start.n_max);
+  const int64_t n_needed = kv::Layout::BlocksFor(sequence.n_known()) - n_local / kv::kBlockTokens;
+  const bool fits = start.is_first || n_needed + start.n_spoken_for <= cache_.n_available();
+  return fits && transfers_.Find(sequence, n_local, now);
 }
 
 void Batch::FindWindows(Sequence& sequence) {
@@ -233,17 +323,6 @@ void Batch::KeepWindows(const Sequence& sequence, int32_t slot) {
   entry->window_begin = sequence.window_begin;
   entry->decoder_begin = sequence.decoder_begin;
   executor_.CopySlot(SlotId(slot), entry->slot);
-}
-
-// Of the first start alone: what comes back after it gave way was computed for this request.
-void Batch::NoteHit(Sequence& sequence, int32_t n_tokens) {
-  if (sequence.was_counted || sequence.is_scored) return;
-  sequence.was_counted = true;
-  desk_.NoteCached(*sequence.seat, n_tokens);
-  counts_.n_asked += sequence.n_prompt;
-  counts_.n_hit += n_tokens;
-  metrics::Add(metrics::kPrefixCacheQueries, sequence.n_prompt);
-  metrics::Add(metrics::kPrefixCacheHits, n_tokens);
 }
 
 StepPlan Batch::PlanRunning() {
@@ -331,7 +410,11 @@ void Batch::ForkFrom(const Sequence& leader, std::span<float> logits) {
     sequence.is_sick = leader.is_sick;
     // The choices of one request share the prompt, and what was found of it.
     const bool is_choice = sequence.seat->request().prompt == leader.seat->request().prompt;
-    NoteHit(sequence, is_choice ? leader.n_hit : leader.n_prompt);
+    sequence.was_counted = true;
+    desk_.NoteCached(*sequence.seat, is_choice ? leader.n_hit : leader.n_prompt);
+    counts_.n_asked += sequence.n_prompt;
+    counts_.n_hit += sequence.n_prompt;
+    AccountForFork(sequence);
     ++counts_.n_forked;
     metrics::Add(metrics::kForks);
     drawings_.back().is_shared = true;
@@ -348,14 +431,15 @@ std::string Batch::CheckInvariants() const {
     const Sequence& sequence = sequences_[slot];
     leases.push_back(&sequence.lease);
     const bool holds = !sequence.lease.blocks.empty();
-    if (holds && sequence.state != SequenceState::kRunning) {
+    if (holds && sequence.state != SequenceState::kRunning &&
+        sequence.state != SequenceState::kFetching) {
       wrong += fmt::format("slot {} holds blocks and does not run; ", slot);
     }
     if ((sequence.state != SequenceState::kNone) != (is_listed[slot] != 0)) {
       wrong += fmt::format("slot {} is lost; ", slot);
     }
   }
-  return wrong + cache_.CheckInvariants(leases);
+  return wrong + cache_.CheckInvariants(leases, transfers_.reserved());
 }
 
 }  // namespace sluice::engine

@@ -5,13 +5,15 @@
 //    calls of Run.
 // 2. A sequence that ended or was cancelled holds nothing after ReleaseEnded.
 // 3. Sequences are ranked by class, and by age within a class. The first one always moves on:
-//    blocks that it lacks are taken from the last ones, which come back later behind what the prefix
-//    index still has of them.
+//    blocks that it lacks are taken from the last ones, which come back later behind what the
+//    prefix index still has of them.
 // 4. Who has waited for kRankPatience ranks with the highest class from then on, and is older than
 //    whoever comes: so each one moves on within a bounded time.
-// 5. What several sequences need is computed once: the others wait for it.
+// 5. What several sequences need is computed, or loaded from the store, once: the others wait for
+//    it.
 // 6. A sequence whose prompt is scored computes all of it itself, each row through every layer, and
 //    nobody else sees its rows: they need not be those that the others' mode would compute.
+// 7. Nobody but the sequence that asked waits for the store, and that one not for long.
 
 #pragma once
 
@@ -27,6 +29,8 @@
 #include "engine/planner.h"
 #include "engine/replay.h"
 #include "engine/sequence.h"
+#include "engine/transfers.h"
+#include "kv/block_store.h"
 #include "kv/cache.h"
 #include "kv/window_cache.h"
 #include "wire/request_desk.h"
@@ -45,13 +49,16 @@ class Batch {
     int32_t n_windows = 0;  // sequences whose windows are kept; slots behind the n_slots
     std::array<std::byte, 32> secret{};  // of the keys of prefixes
   };
-  Batch(const Params& params, wire::RequestDesk& desk, Executor& executor);
+  // The store outlives it, too.
+  Batch(const Params& params, wire::RequestDesk& desk, Executor& executor, kv::BlockStore& store);
+  ~Batch();
 
   // The sequence of a seat that has just begun. The rest of its fields are the caller's.
   Sequence& Begin(wire::RequestDesk::Seat& seat, Time now);
   void ReleaseEnded();
 
-  // Who runs next. Empty: nobody can, and who would is put to sleep for a moment.
+  // Who runs next; what the store has brought is taken first. Empty: nobody can, and who would is
+  // put to sleep for a moment.
   StepPlan Plan(Time now);
 
   // What a step says of one sequence; valid until the next Run.
@@ -64,10 +71,18 @@ class Batch {
   };
   std::span<const Drawing> Run(const StepPlan& plan);
 
+  // Offers to the store what has been filled.
+  void Save() { transfers_.Save(); }
+  // Ends what is open of it, and offers nothing more.
+  void StopSaving() { transfers_.StopSaving(); }
+  // Calls of the store that are not completed. While there are some, the memory must stay.
+  int32_t n_open_calls() const { return transfers_.n_open(); }
+
   // What happened so far, in tokens and sequences.
   struct Counts {
     int64_t n_hit = 0;       // tokens of prompts that were found
     int64_t n_asked = 0;     // tokens of prompts
+    int64_t n_loaded = 0;    // of n_hit, from the store
     int64_t n_replayed = 0;  // rows that ran although their shared rows were there
     int64_t n_windows = 0;   // sequences that went on with kept windows
     int64_t n_forked = 0;    // sequences that went on as a copy of another
@@ -87,13 +102,18 @@ class Batch {
   ReplayRule RuleFor(const Sequence& sequence) const;
   bool IsAwaiting(const Sequence& sequence) const;
   bool FindAwaited(Sequence& sequence);
-  bool TryStart(Sequence& sequence, int64_t n_spoken_for, bool is_first);
+  // Whether it has started, or begun to fetch; if not, there is no room for it.
+  bool TryStart(Sequence& sequence, int64_t n_spoken_for, Time now);
   int32_t LastWithBlocks() const;
+  bool AsksStore(Sequence& sequence, const kv::Cache::Start& start, Time now);
+  bool PollStore(Time now);
+  void AbandonFetchesBehind(int32_t slot);
+  void Rest(Time now);
   StepPlan PlanRunning();
   void FindWindows(Sequence& sequence);
   void KeepWindows(const Sequence& sequence, int32_t slot);
   void Preempt(int32_t slot, Time now);
-  void NoteHit(Sequence& sequence, int32_t n_tokens);
+  void SetGauges() const;
   void Advance(const StepPlan::Part& part);
   void ForkFrom(const Sequence& leader, std::span<float> logits);
 
@@ -106,6 +126,7 @@ class Batch {
   kv::Cache cache_;
   kv::WindowCache windows_;
   std::vector<Sequence> sequences_;  // by slot
+  Transfers transfers_;              // between cache and memory, and the store
   std::vector<int32_t> order_;       // slots of those that have begun, by rank
   uint64_t n_begun_ = 0;
   std::vector<PlanItem> items_;  // scratch

@@ -78,13 +78,18 @@ Time Engine::Step(Time now) {
   if (!batch_) return desk_.EndStep(now);  // it could not be loaded
   batch_->ReleaseEnded();
   Admit(now);
+  const Time begin = params_.clock != nullptr ? params_.clock->Now() : now;
   const StepPlan plan = batch_->Plan(now);
   if (!plan.parts.empty()) {
     for (const Batch::Drawing& drawing : batch_->Run(plan)) {
       if (fault_.ok()) Commit(drawing, now);
     }
     fault_.ok() ? batch_->ReleaseEnded() : Recover();
+    if (params_.clock != nullptr) {
+      metrics::Observe(metrics::kStepTime, (params_.clock->Now() - begin).seconds());
+    }
   }
+  batch_->Save();
   if (params_.checks_invariants) {
     const std::string wrong = batch_->CheckInvariants();
     if (!wrong.empty()) CheckFailed(wrong.c_str(), __FILE__, __LINE__);
@@ -188,7 +193,13 @@ void Engine::OpenBatch() {
                     .cache = {.n_blocks = NumBlocks(params_), .shares = params_.prefix_cache},
                     .n_windows = params_.n_windows,
                     .secret = params_.cache_secret},
-      desk_, *executor_);
+      desk_, *executor_,
+      params_.store != nullptr ? *params_.store : static_cast<kv::BlockStore&>(null_store_));
+}
+
+void Engine::CancelAll() {
+  desk_.CancelAll();
+  if (batch_) batch_->StopSaving();
 }
 
 void Engine::FailLoading(Status status) {

@@ -4,8 +4,8 @@
 //
 // Submit, Cancel and Load may be called from any thread and never block. Everything else belongs to
 // the engine thread, which calls Step when the time it answered has come and when the bell rings.
-// Passive: it has no clock and sleeps nowhere. Must outlive the consumers' use of the queues given
-// to Submit.
+// Passive: it sleeps nowhere, and no clock but Step's time decides anything. Must outlive the
+// consumers' use of the queues given to Submit.
 //
 // 1. What the desk promises: exactly one terminal event each, a full queue stops its own request
 //    only, bounded.
@@ -40,6 +40,8 @@
 #include "engine/replay.h"
 #include "engine/sampling/logits.h"
 #include "engine/sampling/sampler.h"
+#include "env/clock.h"
+#include "kv/block_store.h"
 #include "model/loader.h"
 #include "wire/request_desk.h"
 #include "wire/token_service.h"
@@ -64,8 +66,12 @@ class Engine final : public wire::TokenService {
     std::vector<TokenId> banned;  // of the model's tokens, never drawn; its end token always may be
     uint64_t seed = 0;            // of the seeds of requests that bring none; nobody should know it
     std::array<std::byte, 32> cache_secret{};  // of the names of prefixes; nobody should know it
-    bool checks_invariants = false;            // after every step: for tests
-    Bell bell;  // rung by any thread when Step has something new to see
+    // Where blocks are kept beyond KV memory, by the engine thread; it rings `bell`, and outlives
+    // the engine. Null: nowhere.
+    kv::BlockStore* store = nullptr;
+    const Clock* clock = nullptr;    // outlives the engine; null: nobody asks how long steps take
+    bool checks_invariants = false;  // after every step: for tests
+    Bell bell;                       // rung by any thread when Step has something new to see
   };
   // Destroyed while no other thread calls in; ends what is left like CancelAll.
   Engine(const Params& params, model::Loader loader);
@@ -89,9 +95,9 @@ class Engine final : public wire::TokenService {
   // By the engine thread; nothing before the model is loaded.
   const Batch* batch() const { return batch_ ? &*batch_ : nullptr; }
 
-  // See RequestDesk.
-  void CancelAll() { desk_.CancelAll(); }
-  bool idle() const { return desk_.idle(); }
+  // See RequestDesk. Calls of the store are ended, too, and what is open of them is not idle.
+  void CancelAll();
+  bool idle() const { return desk_.idle() && (!batch_ || batch_->n_open_calls() == 0); }
 
  private:
   using Seat = wire::RequestDesk::Seat;
@@ -130,6 +136,7 @@ class Engine final : public wire::TokenService {
   std::deque<std::string> files_;  // names stay where they are
   Status failure_;
   std::unique_ptr<Executor> executor_;
+  kv::NullStore null_store_;
   std::optional<Batch> batch_;  // from kServing on
   Status fault_;                // not OK: of the step that runs
   std::vector<TokenId> banned_;

@@ -9,11 +9,13 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "engine/engine.h"
+#include "kv/memory_store_test_impl.h"
 #include "wire/scripted_service_test_impl.h"
 
 namespace sluice::engine {
@@ -116,8 +118,10 @@ struct EngineInVirtualTime {
     return StartWith(params, std::move(counting));
   }
   Engine& StartWith(const Engine::Params& params, std::unique_ptr<model::Model> model) {
-    engine = std::make_unique<Engine>(
-        params, model::LoadedModel{.checkpoint = nullptr, .model = std::move(model)});
+    engine =
+        std::make_unique<Engine>(params, model::LoadedModel{.checkpoint = nullptr,
+                                                            .model = std::move(model),
+                                                            .weights_revision = weights_revision});
     return *engine;
   }
   Listener& Submit(wire::GenerateRequest request) {
@@ -143,6 +147,8 @@ struct EngineInVirtualTime {
   ReadyList ready{Bell{}};
   std::deque<Listener> listeners;
   std::vector<std::vector<int32_t>> steps;
+  std::string weights_revision;
+  kv::MemoryStore store;  // of engines that are given it
   std::unique_ptr<Engine> engine;
 };
 

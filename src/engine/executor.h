@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -38,6 +39,9 @@ class Executor {
 
   // Constant; any thread.
   const model::ModelInfo& info() const { return loaded_.model->info(); }
+  int32_t n_context() const { return limits_.n_context; }
+  std::string_view weights_revision() const { return loaded_.weights_revision; }
+  const kv::Memory& memory() const { return memory_; }
 
   // Rows of one sequence. Spans are valid until Run returns.
   struct Part {

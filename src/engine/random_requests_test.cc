@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/metrics.h"
 #include "engine/engine.h"
 #include "engine/engine_test_impl.h"
 #include "env/posix/posix_env.h"
@@ -157,6 +158,7 @@ struct Setting {
   bool prefix_cache;
   bool small_pool;  // a tenth of what the sequences could need
   Prefill prefill = Prefill::kCompact;
+  bool store = false;  // that is late and fails, and then serves a second engine
 };
 
 // Every two values of two fields meet somewhere.
@@ -174,15 +176,31 @@ constexpr Setting kSettings[] = {
     {64, 64, 1, true, true},
     {64, 512, 2, false, false},
     {16, 64, 1, true, true, Prefill::kFull},
+    {16, 64, 1, true, true, Prefill::kCompact, true},
+    {64, 512, 2, true, false, Prefill::kCompact, true},
+    {16, 7, 1, true, false, Prefill::kFull, true},
 };
 
 std::string NameOf(const Setting& s) {
-  return fmt::format("{} at once, {} rows, {} threads, cache {}, pool {}, {}", s.max_running,
-                     s.n_prompt_rows, s.n_threads, s.prefix_cache, s.small_pool ? "small" : "large",
-                     s.prefill == Prefill::kCompact ? "compact" : "full");
+  return fmt::format("{} at once, {} rows, {} threads, cache {}, pool {}, {}, store {}",
+                     s.max_running, s.n_prompt_rows, s.n_threads, s.prefix_cache,
+                     s.small_pool ? "small" : "large",
+                     s.prefill == Prefill::kCompact ? "compact" : "full", s.store);
 }
 
-Batch::Counts RunTogether(const Setting& setting, const std::vector<TestRequest>& requests) {
+constexpr kv::MemoryStore::Faults kFaults{.find_fails = 10,
+                                          .load_fails = 20,
+                                          .corrupts = 5,
+                                          .save_fails = 10,
+                                          .save_is_refused = 10,
+                                          .n_polls_max = 12,
+                                          .stalls = 5,
+                                          .shuffles = true};
+
+// With the store of another run, if there is one.
+Batch::Counts RunTogether(const Setting& setting,
+                          const std::vector<TestRequest>& requests,
+                          kv::MemoryStore* store) {
   EngineInVirtualTime run;
   const int32_t n_of_one = kContextTokens / kv::kBlockTokens;
   run.engine = std::make_unique<Engine>(
@@ -198,6 +216,7 @@ Batch::Counts RunTogether(const Setting& setting, const std::vector<TestRequest>
                      .prefill = setting.prefill,
                      .replay = Replay::kExact,
                      .n_threads = setting.n_threads,
+                     .store = store,
                      .checks_invariants = true},
       LoadTiny());
   std::vector<Listener*> clients;
@@ -239,6 +258,19 @@ Batch::Counts RunTogether(const Setting& setting, const std::vector<TestRequest>
   return run.engine->batch()->counts();
 }
 
+// Every token of a prompt was found somewhere, or not for some reason.
+void ExpectTokensAddUp() {
+  int64_t n_tokens = 0;
+  for (size_t i = 0; i < std::size(metrics::LabelTraits<metrics::HitSource>::kNames); ++i) {
+    n_tokens += metrics::Cell(metrics::kPrefixCacheHits, static_cast<metrics::HitSource>(i)).load();
+  }
+  for (size_t i = 0; i < std::size(metrics::LabelTraits<metrics::MissCause>::kNames); ++i) {
+    n_tokens +=
+        metrics::Cell(metrics::kPrefixCacheMisses, static_cast<metrics::MissCause>(i)).load();
+  }
+  EXPECT_EQ(n_tokens, metrics::Cell(metrics::kPrefixCacheQueries).load());
+}
+
 void CheckAll(int n_requests, std::span<const Setting> settings) {
   const int seed = testing::UnitTest::GetInstance()->random_seed();
   std::printf("seed %d (--gtest_random_seed)\n", seed);
@@ -254,9 +286,18 @@ void CheckAll(int n_requests, std::span<const Setting> settings) {
     for (const Setting& setting : settings) {
       if (!is_of(setting)) continue;
       SCOPED_TRACE(NameOf(setting));
-      const Batch::Counts counts = RunTogether(setting, requests);
+      kv::MemoryStore store(static_cast<uint64_t>(seed));
+      store.faults = kFaults;
+      Batch::Counts counts = RunTogether(setting, requests, setting.store ? &store : nullptr);
       if (testing::Test::HasFailure()) return;
       EXPECT_EQ(counts.n_hit > 0, setting.prefix_cache);
+      if (setting.store) {
+        SCOPED_TRACE("again, with cold memory");
+        counts = RunTogether(setting, requests, &store);
+        if (testing::Test::HasFailure()) return;
+        EXPECT_GT(counts.n_loaded, 0);
+      }
+      ExpectTokensAddUp();
       n_forked += counts.n_forked;
       n_preempted += counts.n_preempted;
       n_windows += counts.n_windows;
@@ -301,7 +342,7 @@ TEST(RandomRequests, C41EqualRequestsAreEqualWhateverTheCacheHolds) {
 }
 
 TEST(RandomRequests, TokensAreThoseOfTheRequestAlone) {
-  const Setting settings[] = {kSettings[3], kSettings[8], kSettings[10]};
+  const Setting settings[] = {kSettings[3], kSettings[8], kSettings[13]};
   // Under the thread sanitizer every row takes forty times as long.
   CheckAll(20, std::span(settings).first(kHasThreadSanitizer ? 1 : std::size(settings)));
 }

@@ -21,6 +21,29 @@ PlanItem Sequence::ToPlan(int32_t slot, bool may_run) const {
           .may_run = may_run};
 }
 
+std::span<const kv::BlockKey> Sequence::WholeKeys() {
+  const auto n_keys = static_cast<size_t>((n_known() - 1) / kv::kBlockTokens);
+  while (keys.size() < n_keys) {
+    const auto of_block = std::span(tokens).subspan(keys.size() * kv::kBlockTokens,
+                                                    static_cast<size_t>(kv::kBlockTokens));
+    keys.push_back(kv::ChildKey(keys.empty() ? root : keys.back(), of_block));
+  }
+  return std::span(keys).first(n_keys);
+}
+
+void Sequence::BeginFetch(Ticket ticket, Time deadline, int32_t n_blocks) {
+  SLUICE_CHECK(state == SequenceState::kWaiting);
+  state = SequenceState::kFetching;
+  awaited.reset();
+  fetch = {.ticket = ticket, .deadline = deadline, .n_blocks = n_blocks};
+}
+
+void Sequence::EndFetch() {
+  SLUICE_CHECK(state == SequenceState::kFetching && lease.blocks.empty());
+  state = SequenceState::kWaiting;
+  fetch = {};
+}
+
 void Sequence::Start(const ReplayRule& rule, int32_t n_tokens) {
   SLUICE_CHECK(state == SequenceState::kWaiting && n_tokens < n_known());
   state = SequenceState::kRunning;
@@ -52,6 +75,7 @@ void Sequence::Stop() {
   SLUICE_CHECK(state == SequenceState::kRunning && lease.blocks.empty());
   state = SequenceState::kWaiting;
   n_hit = n_run = window_begin = n_least = 0;
+  asks_store = true;
 }
 
 }  // namespace sluice::engine

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/metrics.h"
+#include "base/time.h"
 #include "engine/planner.h"
 #include "engine/replay.h"
 #include "engine/sampling/logits.h"
@@ -20,9 +22,10 @@
 
 namespace sluice::engine {
 
-// kWaiting holds no blocks: it has just begun, or gave them back for others. kRunning has its hit,
-// and moves on with each step that plans it.
-enum class SequenceState : uint8_t { kNone, kWaiting, kRunning };
+// kWaiting holds no blocks: it has just begun, or gave them back for others. kFetching has an open
+// call of the store; it holds what it knows to be there, so that what comes fits behind it.
+// kRunning has its hit, and moves on with each step that plans it.
+enum class SequenceState : uint8_t { kNone, kWaiting, kFetching, kRunning };
 
 struct Sequence {
   // Another sequence computes what this one needs, too. It waits until that one has run n_tokens;
@@ -32,6 +35,22 @@ struct Sequence {
     RequestId id;
     int32_t n_tokens = 0;
     bool is_fork = false;
+  };
+
+  // What the store has, or may have, of it.
+  struct Fetch {
+    Ticket ticket;         // kFetching
+    Time deadline;         // kFetching: then it goes on without
+    LeaseId lease;         // kWaiting: of what was found and is not loaded yet
+    int32_t n_found = 0;   // blocks, with a lease
+    Duration estimate;     // of loading them
+    int32_t n_blocks = 0;  // kFetching: that it waits for, from the first one on
+  };
+  // Tokens [begin, end) of it, and why they had to be computed; all of it for the metrics.
+  struct Lack {
+    metrics::MissCause cause = metrics::MissCause::kUnseen;
+    int32_t begin = 0;
+    int32_t end = 0;
   };
 
   SequenceState state = SequenceState::kNone;
@@ -46,7 +65,13 @@ struct Sequence {
   int32_t n_prompt = 0;
   int32_t n_max = 0;  // tokens to generate: what was asked for, or what the context has room for
   std::optional<Awaited> awaited;
-  bool is_scored = false;    // its prompt is: every row has logits, and it shares nothing
+  bool is_scored = false;          // its prompt is: every row has logits, and it shares nothing
+  std::vector<kv::BlockKey> keys;  // of its whole blocks, as far as somebody has asked for them
+  bool asks_store = true;          // before it starts
+  Fetch fetch;
+  int32_t n_fetched_begin = 0;  // tokens [begin, end) came from the store
+  int32_t n_fetched_end = 0;
+  Lack lack;                 // what the store could have had
   bool was_counted = false;  // its hit was told
   bool is_sick = false;      // its rows are no numbers: nobody else may use them
   // Known tokens at which a script makes it sick, as if its rows were no numbers.
@@ -72,6 +97,12 @@ struct Sequence {
   std::span<const TokenId> stored() const;
   PlanItem ToPlan(int32_t slot, bool may_run) const;
 
+  // The names of the whole blocks of what it knows that a hit may cover.
+  std::span<const kv::BlockKey> WholeKeys();
+
+  // kWaiting -> kFetching, and back; the lease was given back.
+  void BeginFetch(Ticket ticket, Time deadline, int32_t n_blocks);
+  void EndFetch();
   // kWaiting -> kRunning, with the n_tokens that lease holds.
   void Start(const ReplayRule& rule, int32_t n_tokens);
   // kWaiting -> kRunning, behind the prompt, which is the other's, as are the copied blocks and

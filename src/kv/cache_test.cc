@@ -24,11 +24,12 @@ std::vector<TokenId> Tokens(int32_t what, int32_t n) {
 class CacheTest : public testing::Test {
  protected:
   std::optional<int32_t> Take(const std::vector<TokenId>& tokens, Lease& lease, bool first = true) {
-    return cache.Take({.root = root,
-                       .tokens = tokens,
-                       .n_max = static_cast<int32_t>(tokens.size()) - 1,
-                       .is_first = first},
-                      lease, copy);
+    hit = cache.Take({.root = root,
+                      .tokens = tokens,
+                      .n_max = static_cast<int32_t>(tokens.size()) - 1,
+                      .is_first = first},
+                     lease, copy);
+    return hit ? std::optional(hit->n_tokens) : std::nullopt;
   }
   // A sequence that came, ran all its tokens and went.
   void RunAndRelease(const std::vector<TokenId>& tokens) {
@@ -44,6 +45,7 @@ class CacheTest : public testing::Test {
   Cache cache{{.n_blocks = 8}};
   const BlockKey root{};
   Cache::Copy copy;
+  std::optional<Cache::Hit> hit;  // of the last Take
 };
 
 TEST_F(CacheTest, WhatIsReleasedIsFoundAgainWithThePartOfItsLastBlock) {
@@ -126,6 +128,103 @@ TEST_F(CacheTest, WhatTwoComputeAtOnceIsSharedOnce) {
   EXPECT_EQ(cache.n_shared(), 3);
   EXPECT_EQ(cache.n_available(), 8);
   EXPECT_EQ(Wrong(), "");
+}
+
+TEST_F(CacheTest, ABlockThatIsBeingSavedIsEvictedButNotReused) {
+  RunAndRelease(Tokens(1, 64));
+  RunAndRelease(Tokens(2, 128));
+  const std::optional<Cache::Sealed> first = cache.NextSealed();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->parent, root);
+  const std::optional<BlockId> block = cache.BeginSave(first->key);
+  ASSERT_TRUE(block.has_value());
+  EXPECT_FALSE(cache.BeginSave(first->key).has_value()) << "once at a time";
+  const std::optional<Cache::Sealed> second = cache.NextSealed();
+  EXPECT_EQ(second->parent, root);
+  EXPECT_EQ(cache.NextSealed()->parent, second->key);
+  EXPECT_FALSE(cache.NextSealed().has_value());
+  EXPECT_EQ(cache.n_available(), 7);
+  Lease lease;
+  Take(Tokens(3, 7 * 64), lease);
+  cache.Grow(lease, 7);  // evicts what was used longest ago first, which frees nothing
+  EXPECT_EQ(std::ranges::count(lease.blocks, *block), 0);
+  EXPECT_EQ(cache.n_available(), 0);
+  EXPECT_TRUE(cache.WasEvicted(first->key));
+  EXPECT_FALSE(cache.BeginSave(first->key).has_value()) << "it is gone";
+  EXPECT_EQ(Wrong({&lease}), "");
+  cache.EndSave(*block);
+  EXPECT_EQ(cache.n_available(), 1);
+  EXPECT_EQ(Wrong({&lease}), "");
+  cache.Release(lease, {});
+}
+
+TEST_F(CacheTest, WhatATransferFilledIsSharedBehindWhatWasThere) {
+  RunAndRelease(Tokens(1, 64));
+  const std::vector<TokenId> tokens = Tokens(1, 300);
+  const Cache::Start start{.root = root, .tokens = tokens, .n_max = 299, .is_first = true};
+  Lease lease;
+  std::vector<BlockId> blocks;
+  ASSERT_TRUE(cache.Reserve(start, {.n_end = 4, .n_max = 8}, lease, blocks));
+  EXPECT_EQ(lease.blocks.size(), 1u);
+  EXPECT_EQ(blocks.size(), 3u);
+  EXPECT_EQ(cache.n_available(), 4);
+  const Lease* held[] = {&lease};
+  EXPECT_EQ(cache.CheckInvariants(held, blocks), "");
+  EXPECT_NE(cache.CheckInvariants(held), "") << "without the transfer's they are lost";
+  while (cache.NextSealed()) {
+  }
+  cache.Settle(tokens, 2, lease, blocks);
+  EXPECT_EQ(cache.Look(root, tokens, 299), 192);
+  EXPECT_EQ(cache.n_available(), 8);
+  EXPECT_EQ(cache.n_shared(), 3);
+  EXPECT_FALSE(cache.NextSealed().has_value()) << "the store has them";
+  EXPECT_EQ(Wrong(), "");
+
+  Lease other;
+  ASSERT_TRUE(cache.Reserve(start, {.n_end = 4, .n_max = 0}, other, blocks));
+  EXPECT_TRUE(blocks.empty());
+  cache.Settle(tokens, 0, other, blocks);
+  Cache::Start crowded = start;
+  crowded.is_first = false;
+  crowded.n_spoken_for = 4;
+  EXPECT_FALSE(cache.Reserve(crowded, {.n_end = 4, .n_max = 8}, other, blocks));
+  EXPECT_EQ(Wrong(), "");
+}
+
+TEST_F(CacheTest, AHitTellsWhetherOthersWentOnDifferently) {
+  RunAndRelease(Tokens(1, 150));
+  std::vector<TokenId> parts = Tokens(1, 100);
+  parts.resize(140, TokenId(7));
+  Lease lease;
+  Take(parts, lease);
+  EXPECT_TRUE(hit->parts);
+  cache.Release(lease, {});
+  Take(Tokens(1, 170), lease);
+  EXPECT_FALSE(hit->parts) << "it goes on";
+  cache.Release(lease, {});
+  Take(Tokens(1, 110), lease);
+  EXPECT_FALSE(hit->parts) << "it ends before";
+  cache.Release(lease, {});
+  Take(Tokens(2, 100), lease);
+  EXPECT_FALSE(hit->parts) << "another from its beginning on";
+  cache.Release(lease, {});
+}
+
+TEST(EvictedKeys, RemembersTheLatestThatAreNotThereAgain) {
+  const auto key = [](int i) { return BlockKey{.bytes = {static_cast<std::byte>(i)}}; };
+  EvictedKeys keys(3);
+  for (int i = 0; i < 3; ++i) keys.Add(key(i));
+  EXPECT_TRUE(keys.Has(key(0)));
+  keys.Remove(key(0));
+  EXPECT_FALSE(keys.Has(key(0)));
+  keys.Add(key(0));  // in the place of the first
+  EXPECT_TRUE(keys.Has(key(0)));
+  keys.Add(key(3));
+  EXPECT_FALSE(keys.Has(key(1)));
+  EXPECT_TRUE(keys.Has(key(0)) && keys.Has(key(2)) && keys.Has(key(3)));
+  EvictedKeys none(0);
+  none.Add(key(1));
+  EXPECT_FALSE(none.Has(key(1)));
 }
 
 TEST_F(CacheTest, TheBooksAgreeWhateverHappens) {

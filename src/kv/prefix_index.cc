@@ -31,8 +31,12 @@ PrefixIndex::Match PrefixIndex::Find(const BlockKey& root,
   if (parent == kNone) return match;
   const auto rest = tokens.subspan(static_cast<size_t>(match.n_full));
   NodeId child = At(parent).first_child;
+  match.parts = match.node != kNone && child != kNone && !rest.empty();
   for (int32_t i = 0; child != kNone && i < kMaxPartialLooks; ++i, child = At(child).older) {
-    const int32_t n_shared = SharedTokens(child, rest) & ~1;
+    const int32_t n_same = SharedTokens(child, rest);
+    // It goes on where the child ends, or ends itself within it.
+    if (n_same == At(child).n_tokens || n_same == std::ssize(rest)) match.parts = false;
+    const int32_t n_shared = n_same & ~1;
     if (n_shared <= match.n_partial || n_shared == kBlockTokens) continue;
     match.n_partial = n_shared;
     match.partial = child;
@@ -163,12 +167,12 @@ void PrefixIndex::Unpin(NodeId id) {
   }
 }
 
-BlockId PrefixIndex::Evict() {
+PrefixIndex::Evicted PrefixIndex::Evict() {
   if (!dropped_.empty()) {
-    const BlockId block = dropped_.back();
+    const Evicted evicted{.block = dropped_.back(), .key = {}};
     dropped_.pop_back();
     --n_blocks_;
-    return block;
+    return evicted;
   }
   SLUICE_CHECK(!evictable_.empty());
   const NodeId id = evictable_.begin()->second;
@@ -176,7 +180,9 @@ BlockId PrefixIndex::Evict() {
   const uint64_t used = At(id).used;
   Unqueue(id);
   Unlink(id);
-  const BlockId block = Remove(id);
+  Evicted evicted{.block = {}, .key = {}};
+  if (!At(id).is_partial()) evicted.key = At(id).key;
+  evicted.block = Remove(id);
   --n_blocks_;
   Node& above = At(parent);
   // Whoever used the child came through here.
@@ -188,7 +194,7 @@ BlockId PrefixIndex::Evict() {
   } else {
     Queue(parent);
   }
-  return block;
+  return evicted;
 }
 
 NodeId PrefixIndex::NewNode() {

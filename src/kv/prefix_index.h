@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <unordered_map>
@@ -40,6 +41,7 @@ class PrefixIndex {
     int32_t n_full = 0;      // tokens, a multiple of kBlockTokens
     NodeId partial = kNone;  // whose block begins with the n_partial next ones
     int32_t n_partial = 0;   // tokens, below kBlockTokens and even
+    bool parts = false;      // there is a full block, and what is known behind it goes another way
     int32_t n_tokens() const { return n_full + n_partial; }
   };
   // Counts as a use of what it finds.
@@ -71,8 +73,12 @@ class PrefixIndex {
   // Blocks in nodes, and those of them that Evict could give back one after the other.
   int32_t n_blocks() const { return n_blocks_; }
   int32_t n_evictable() const { return n_blocks_ - n_held_; }
-  // The block of the node that went. One must be evictable.
-  BlockId Evict();
+  // The block of the node that went, and its name if it was a full one. One must be evictable.
+  struct Evicted {
+    BlockId block;
+    std::optional<BlockKey> key;
+  };
+  Evicted Evict();
 
   // For kv/invariants.h: every node's block and pins.
   struct View {

@@ -74,7 +74,7 @@ TEST(PrefixIndex, AFullerBlockReplacesThePartThatItGoesOnFrom) {
   ASSERT_EQ(index.dropped().size(), 1u);
   EXPECT_EQ(index.dropped()[0], BlockId(1));
   EXPECT_EQ(index.n_evictable(), 3);
-  EXPECT_EQ(index.Evict(), BlockId(1));
+  EXPECT_EQ(index.Evict().block, BlockId(1));
 }
 
 TEST(PrefixIndex, EvictsLeavesLeastRecentlyUsedFirst) {
@@ -83,9 +83,9 @@ TEST(PrefixIndex, EvictsLeavesLeastRecentlyUsedFirst) {
   index.Insert(kRoot, a, Filled(2, 64), BlockId(1));
   index.Insert(kRoot, PrefixIndex::kNone, Filled(3, 64), BlockId(2));
   index.Find(kRoot, Filled(1, 64) + Filled(2, 64), 128);
-  EXPECT_EQ(index.Evict(), BlockId(2));
-  EXPECT_EQ(index.Evict(), BlockId(1));
-  EXPECT_EQ(index.Evict(), BlockId(0));
+  EXPECT_EQ(index.Evict().block, BlockId(2));
+  EXPECT_EQ(index.Evict().block, BlockId(1));
+  EXPECT_EQ(index.Evict().block, BlockId(0));
   EXPECT_EQ(index.n_blocks(), 0);
   EXPECT_EQ(index.Find(kRoot, Filled(1, 64), 64).n_tokens(), 0);
 }
@@ -98,12 +98,12 @@ TEST(PrefixIndex, APinKeepsANodeAndWhatIsBeforeIt) {
   index.Pin(b);
   index.Pin(b);
   EXPECT_EQ(index.n_evictable(), 1);
-  EXPECT_EQ(index.Evict(), BlockId(2));
+  EXPECT_EQ(index.Evict().block, BlockId(2));
   index.Unpin(b);
   EXPECT_EQ(index.n_evictable(), 0);
   index.Unpin(b);
   EXPECT_EQ(index.n_evictable(), 2);
-  EXPECT_EQ(index.Evict(), BlockId(1));
+  EXPECT_EQ(index.Evict().block, BlockId(1));
 }
 
 // Against lists of what was put in: random chains of few different blocks, pins and evictions.
@@ -139,7 +139,7 @@ TEST(PrefixIndex, RandomUseKeepsEveryBlockOnce) {
         if (parent != PrefixIndex::kNone) index.Pin(parent);  // or room is made at its cost
         const bool has_room = pool.n_free() + index.n_evictable() > 0;
         if (has_room && pool.n_free() == 0) {
-          pool.GiveBack(index.Evict());
+          pool.GiveBack(index.Evict().block);
           std::map<NodeId, BlockId> left;
           for (const PrefixIndex::View& view : index.nodes()) left[view.node] = view.block;
           std::erase_if(there, [&](const auto& entry) { return !left.contains(entry.second); });

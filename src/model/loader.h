@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,10 @@ namespace sluice::model {
 struct LoadedModel {
   std::unique_ptr<Checkpoint> checkpoint;  // the model's weights are views into it
   std::unique_ptr<Model> model;
+  // Digest, in hexadecimal digits, of what rows depend on: config, token classes, names and shapes
+  // of the tensors and all values that were read. Of Engram tables, which loading does not read: a
+  // few pages of each, evenly spread.
+  std::string weights_revision = {};
 };
 
 class Loader {
@@ -48,6 +53,7 @@ class Loader {
 
  private:
   Loader() = default;
+  std::string WeightsRevision() const;
 
   std::unique_ptr<Checkpoint> checkpoint_;
   deepseek_v41::Config config_;

@@ -2,13 +2,25 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
 
+#include "base/check.h"
 #include "env/posix/posix_env.h"
+#include "model/checkpoint/model_folder_test_impl.h"
 #include "model/deepseek_v41/tiny_test_impl.h"
 
 namespace sluice::model {
 namespace {
+
+std::string RevisionOf(const std::string& folder) {
+  PosixEnv env;
+  Result<Loader> loader = Loader::Open(env.env().fs, folder);
+  SLUICE_CHECK(loader.has_value());
+  while (!loader->done()) SLUICE_CHECK(loader->Step().ok());
+  return loader->Take().weights_revision;
+}
 
 // A file system in which one file reads differently.
 class EditedFileSystem final : public FileSystem {
@@ -52,6 +64,32 @@ TEST(Loader, ReadsEveryWeightOnceAndTellsHowFarItIs) {
   const LoadedModel loaded = loader->Take();
   EXPECT_EQ(loaded.model->info().n_vocab, 512);
   EXPECT_EQ(loaded.model->info().window, 16);
+}
+
+// C60: a fine-tune has the names and shapes of its base.
+TEST(Loader, C60AnyOtherByteIsAnotherRevision) {
+  const ModelFolder folder;
+  for (const char* name : {"config.json", "model.safetensors", "engram_token_map.json"}) {
+    std::ifstream file(deepseek_v41::TinyFolder() + "/" + name, std::ios::binary);
+    folder.Write(name, std::string(std::istreambuf_iterator<char>(file), {}));
+  }
+  const std::string revision = RevisionOf(folder.path());
+  EXPECT_EQ(revision.size(), 64u);
+  EXPECT_EQ(RevisionOf(deepseek_v41::TinyFolder()), revision) << "wherever it lies";
+  PosixEnv env;
+  const Result<Checkpoint> checkpoint = Checkpoint::Open(env.env().fs, folder.path());
+  ASSERT_TRUE(checkpoint.has_value());
+  for (const char* what : {"norm.weight", "embed.weight", "layers.1.engram.embed.weight"}) {
+    const Checkpoint::Tensor* tensor = checkpoint->Find(what);
+    ASSERT_NE(tensor, nullptr) << what;
+    const int64_t at = tensor->entry.begin;
+    const std::string old(1, static_cast<char>(checkpoint->View(*tensor).bytes[0]));
+    const std::string other(1, static_cast<char>(old[0] ^ 1));
+    folder.Patch("model.safetensors", at, other);
+    EXPECT_NE(RevisionOf(folder.path()), revision) << what;
+    folder.Patch("model.safetensors", at, old);
+  }
+  EXPECT_EQ(RevisionOf(folder.path()), revision);
 }
 
 TEST(Loader, TablesThatTheHashWouldMissAreRefused) {

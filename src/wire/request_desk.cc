@@ -129,6 +129,10 @@ void RequestDesk::Sleep(Seat& seat, Time due) {
   Move(seat, Phase::kSleeping);
 }
 
+void RequestDesk::Wake(Seat& seat) {
+  if (seat.phase_ == Phase::kSleeping) Move(seat, Phase::kReady);
+}
+
 void RequestDesk::End(Seat& seat, TokenEvent event, FinishReason finish) {
   SLUICE_CHECK(finish != FinishReason::kNone && finish != FinishReason::kError);
   EndAs(seat, std::move(event), finish, Status::Ok());

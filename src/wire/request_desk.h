@@ -74,6 +74,8 @@ class RequestDesk {
   void Send(Seat& seat, TokenEvent event);
   // Not ready before `due`; Time::Max(): before its end.
   void Sleep(Seat& seat, Time due);
+  // Ready at once, if it sleeps.
+  void Wake(Seat& seat);
   // Frees seat and slot, then sends `event` as the terminal one, always.
   void End(Seat& seat, TokenEvent event, FinishReason finish);
   void Fail(Seat& seat, Status status);

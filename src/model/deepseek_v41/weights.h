@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -137,6 +138,10 @@ class ValueCheck {
   // The next piece, at most some MiB. kCorrupt with file, tensor, place and value.
   Status Step();
 
+  // Once done: of all bytes that were read. Another value anywhere gives another sum.
+  using Sum = std::array<uint64_t, 4>;
+  const Sum& sum() const { return sum_; }
+
   int64_t done_bytes() const { return done_bytes_; }
   int64_t total_bytes() const { return total_bytes_; }
   // The file that the next piece lies in; the last one when done.
@@ -153,6 +158,7 @@ class ValueCheck {
   int64_t at_ = 0;  // within the next tensor
   int64_t done_bytes_ = 0;
   int64_t total_bytes_ = 0;
+  Sum sum_{1, 2, 3, 4};
 };
 
 }  // namespace sluice::model::deepseek_v41
