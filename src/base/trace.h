@@ -46,6 +46,9 @@ struct RequestTrace {
     Duration& sum = spent[static_cast<size_t>(zone)];
     sum = sum + d;
   }
+  void Add(const RequestTrace& other) {
+    for (size_t i = 0; i < spent.size(); ++i) spent[i] = spent[i] + other.spent[i];
+  }
   Duration of(Zone zone) const { return spent[static_cast<size_t>(zone)]; }
 };
 

@@ -68,7 +68,8 @@ bool Router::HasPlace() const {
 WaitingRequest Router::TakeNext(Time now) {
   WaitingRequest next = queue_.Pop(now);
   CountWaiting(next, -1);
-  metrics::Observe(metrics::kQueueTime, (now - next.since).seconds());
+  next.request.waited = now - next.since;
+  metrics::Observe(metrics::kQueueTime, next.request.waited.seconds());
   metrics::Add(metrics::kRequestsDispatched,
                static_cast<metrics::Class>(next.request.request_class));
   return next;

@@ -276,13 +276,16 @@ bool Batch::TryStart(Sequence& sequence, int64_t n_spoken_for, Time now) {
   executor_.CopyRows(copy);
   sequence.Start(RuleFor(sequence), hit->n_tokens);
   FindWindows(sequence);
+  sequence.seat->work().zones.Add(Zone::kAdmit, now - sequence.waits_since);
   // Of the first start alone: what comes back after it gave way was computed for this request.
   if (sequence.was_counted || sequence.is_scored) return true;
   sequence.was_counted = true;
   desk_.NoteCached(*sequence.seat, hit->n_tokens);
   counts_.n_asked += sequence.n_prompt;
   counts_.n_hit += hit->n_tokens;
-  counts_.n_loaded += AccountForHit(sequence, *hit, cache_, params_.cache.shares);
+  const int32_t n_loaded = AccountForHit(sequence, *hit, cache_, params_.cache.shares);
+  sequence.seat->work().n_loaded = n_loaded;
+  counts_.n_loaded += n_loaded;
   return true;
 }
 
@@ -346,11 +349,12 @@ void Batch::Preempt(int32_t slot, Time now) {
   cache_.Release(sequence.lease, sequence.stored());
   sequence.Stop();
   sequence.waits_since = now;
+  ++sequence.seat->work().n_preempted;
   ++counts_.n_preempted;
   metrics::Add(metrics::kPreemptions);
 }
 
-std::span<const Batch::Drawing> Batch::Run(const StepPlan& plan) {
+std::span<const Batch::Drawing> Batch::Run(const StepPlan& plan, Time now) {
   parts_.clear();
   for (const StepPlan::Part& part : plan.parts) {
     Sequence& sequence = At(part.slot);
@@ -381,9 +385,13 @@ std::span<const Batch::Drawing> Batch::Run(const StepPlan& plan) {
         {.sequence = sequence, .scores = own.first(own.size() - drawn.size()), .logits = drawn});
     if (!part.draws || sequence.n_run != sequence.n_prompt) continue;
     KeepWindows(sequence, part.slot);
-    ForkFrom(sequence, drawn);
+    ForkFrom(sequence, drawn, now);
   }
   return drawings_;
+}
+
+void Batch::NoteTimes(const StepPlan& plan, const RequestTrace& spent) {
+  for (const StepPlan::Part& part : plan.parts) At(part.slot).seat->work().zones.Add(spent);
 }
 
 void Batch::Advance(const StepPlan::Part& part) {
@@ -392,11 +400,15 @@ void Batch::Advance(const StepPlan::Part& part) {
   counts_.n_replayed += n_replayed;
   metrics::Add(metrics::kReplayedRows, n_replayed);
   sequence.n_run += part.n_rows;
+  wire::Work& work = sequence.seat->work();
+  ++work.n_steps;
+  work.n_rows += part.n_rows;
+  work.n_replayed += n_replayed;
   cache_.Seal(sequence.lease, sequence.stored());
 }
 
 // Those whose prompt is the same go on as copies, and draw from the same logits.
-void Batch::ForkFrom(const Sequence& leader, std::span<float> logits) {
+void Batch::ForkFrom(const Sequence& leader, std::span<float> logits, Time now) {
   const int32_t from = leader.seat->slot();
   for (const int32_t slot : order_) {
     Sequence& sequence = At(slot);
@@ -415,6 +427,8 @@ void Batch::ForkFrom(const Sequence& leader, std::span<float> logits) {
     counts_.n_asked += sequence.n_prompt;
     counts_.n_hit += sequence.n_prompt;
     AccountForFork(sequence);
+    sequence.seat->work().zones.Add(Zone::kAdmit, now - sequence.waits_since);
+    sequence.seat->work().n_forked = sequence.n_prompt;
     ++counts_.n_forked;
     metrics::Add(metrics::kForks);
     drawings_.back().is_shared = true;

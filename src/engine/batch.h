@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "base/trace.h"
 #include "engine/executor.h"
 #include "engine/planner.h"
 #include "engine/replay.h"
@@ -69,7 +70,9 @@ class Batch {
     std::span<float> logits;  // that its next token is drawn from; empty: there is more to run
     bool is_shared = false;   // another drawing looks at these logits, too
   };
-  std::span<const Drawing> Run(const StepPlan& plan);
+  std::span<const Drawing> Run(const StepPlan& plan, Time now);
+  // For the traces of those that had rows in it.
+  void NoteTimes(const StepPlan& plan, const RequestTrace& spent);
 
   // Offers to the store what has been filled.
   void Save() { transfers_.Save(); }
@@ -115,7 +118,7 @@ class Batch {
   void Preempt(int32_t slot, Time now);
   void SetGauges() const;
   void Advance(const StepPlan::Part& part);
-  void ForkFrom(const Sequence& leader, std::span<float> logits);
+  void ForkFrom(const Sequence& leader, std::span<float> logits, Time now);
 
   // Constant after construction.
   const Params params_;

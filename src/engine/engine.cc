@@ -78,15 +78,13 @@ Time Engine::Step(Time now) {
   if (!batch_) return desk_.EndStep(now);  // it could not be loaded
   batch_->ReleaseEnded();
   Admit(now);
-  const Time begin = params_.clock != nullptr ? params_.clock->Now() : now;
+  const Time begin = Measured(now);
   const StepPlan plan = batch_->Plan(now);
   if (!plan.parts.empty()) {
-    for (const Batch::Drawing& drawing : batch_->Run(plan)) {
-      if (fault_.ok()) Commit(drawing, now);
-    }
+    Run(plan, begin, now);
     fault_.ok() ? batch_->ReleaseEnded() : Recover();
     if (params_.clock != nullptr) {
-      metrics::Observe(metrics::kStepTime, (params_.clock->Now() - begin).seconds());
+      metrics::Observe(metrics::kStepTime, (Measured(now) - begin).seconds());
     }
   }
   batch_->Save();
@@ -95,6 +93,19 @@ Time Engine::Step(Time now) {
     if (!wrong.empty()) CheckFailed(wrong.c_str(), __FILE__, __LINE__);
   }
   return desk_.EndStep(now);
+}
+
+void Engine::Run(const StepPlan& plan, Time begin, Time now) {
+  const Time planned = Measured(now);
+  const std::span<const Batch::Drawing> drawings = batch_->Run(plan, now);
+  RequestTrace spent;
+  spent.Add(Zone::kPlan, planned - begin);
+  spent.Add(Zone::kForward, executor_->forward_time());
+  spent.Add(Zone::kRun, Measured(now) - planned - executor_->forward_time());
+  batch_->NoteTimes(plan, spent);
+  for (const Batch::Drawing& drawing : drawings) {
+    if (fault_.ok()) Commit(drawing, now);
+  }
 }
 
 Status Engine::Submit(wire::GenerateRequest request, wire::EventQueue& out) {
@@ -175,6 +186,7 @@ void Engine::Open(model::LoadedModel loaded) {
                       .n_rows = params_.max_running + params_.n_prompt_rows,
                       .n_scores = std::min(kMaxScoredRows, params_.n_prompt_rows),
                       .n_threads = params_.n_threads,
+                      .clock = params_.clock,
                       .arithmetic = params_.arithmetic},
                      std::move(loaded));
   if (!opened) return FailLoading(std::move(opened.error()));
@@ -248,7 +260,9 @@ void Engine::Commit(const Batch::Drawing& drawing, Time now) {
   if (drawing.logits.empty()) return desk_.Send(seat, std::move(event));
   if (request.script != nullptr) return Play(seq, std::move(event), now);
   if (request.n_max == 0) return desk_.End(seat, std::move(event), wire::FinishReason::kLength);
+  const Time begin = Measured(now);
   const std::optional<TokenId> drawn = Draw(drawing);
+  seat.work().zones.Add(Zone::kSample, Measured(now) - begin);
   if (!drawn) return desk_.Fail(seat, NothingLeft());
   const TokenId token = *drawn;
   if (token == executor_->info().eos) {

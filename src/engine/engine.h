@@ -110,6 +110,9 @@ class Engine final : public wire::TokenService {
   Status RefuseUnloaded() const;
 
   void OpenBatch();
+  // The time by the clock that measures; `now` if there is none.
+  Time Measured(Time now) const { return params_.clock != nullptr ? params_.clock->Now() : now; }
+  void Run(const StepPlan& plan, Time begin, Time now);
   void Admit(Time now);
   void Commit(const Batch::Drawing& drawing, Time now);
   void Play(Sequence& sequence, wire::TokenEvent scored, Time now);

@@ -37,7 +37,8 @@ Executor::Executor(const Params& params, model::LoadedModel loaded)
               .n_context = params.n_context},
       memory_(info().layout,
               {.n_blocks = params.n_blocks, .n_slots = params.n_slots + params.n_windows}),
-      scratch_(loaded_.model->WorkspaceBytes(limits_)) {}
+      scratch_(loaded_.model->WorkspaceBytes(limits_)),
+      clock_(params.clock) {}
 
 std::span<float> Executor::Run(std::span<const Part> parts) {
   rows_.clear();
@@ -51,11 +52,13 @@ std::span<float> Executor::Run(std::span<const Part> parts) {
   const model::StepBatch batch{.rows = rows_, .seqs = views_, .media = {}};
   const Status status = loaded_.model->Check(batch, limits_);
   SLUICE_CHECK(status.ok());  // requests were checked, and the planner counts
+  const Time begin = clock_ != nullptr ? clock_->Now() : Time();
   loaded_.model->Forward(batch,
                          {.stream = stream_,
                           .memory = memory_,
                           .scratch = {scratch_.data(), static_cast<size_t>(scratch_.size())}},
                          {.logits = logits_.data()});
+  if (clock_ != nullptr) forward_time_ = clock_->Now() - begin;
   return logits_;
 }
 

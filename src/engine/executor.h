@@ -11,6 +11,8 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "base/time.h"
+#include "env/clock.h"
 #include "kv/cache.h"
 #include "kv/memory.h"
 #include "model/loader.h"
@@ -31,6 +33,7 @@ class Executor {
     int32_t n_rows = 0;     // of one step
     int32_t n_scores = 0;   // of them with logits, besides one for each slot
     int32_t n_threads = 1;
+    const Clock* clock = nullptr;  // that measures the model; null: nobody wants to know
     Arithmetic arithmetic = Arithmetic::kFloat32;
   };
   // Takes the memory. kInvalidArgument: more context than the model has, or fewer blocks than one
@@ -54,6 +57,8 @@ class Executor {
     int32_t window_begin = 0;         // no window row before this one is read
     int32_t n_logits = 0;             // of the last rows
   };
+  // What the model took in the last Run.
+  Duration forward_time() const { return forward_time_; }
   // hop 6. Logits of the parts, in their order: [sum of n_logits, n_vocab]. Valid until the next
   // Run.
   std::span<float> Run(std::span<const Part> parts);
@@ -72,6 +77,8 @@ class Executor {
   kv::Memory memory_;
   Buffer scratch_;
   std::vector<float> logits_;
+  const Clock* const clock_;
+  Duration forward_time_;
   // Of the step being built.
   std::vector<model::Row> rows_;
   std::vector<model::SeqView> views_;

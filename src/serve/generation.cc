@@ -213,7 +213,10 @@ Status Generation::Take(Choice& choice, int32_t index, std::string& out) {
   wire::TokenEvent event;
   while (choice.state != ChoiceState::kEnded && choice.queue->TryPop(event)) {
     bool was_running = choice.state == ChoiceState::kRunning;
-    if (event.end) choice.state = ChoiceState::kEnded;
+    if (event.end) {
+      choice.state = ChoiceState::kEnded;
+      work_.Add(event.end->work);
+    }
     if (was_running && !event.tokens.empty()) CountTokens();
     if (was_running && event.end && !event.end->status.ok()) return std::move(event.end->status);
     codec::Answer::Next next = answer_->OnEvent(index, event, out);
@@ -411,6 +414,7 @@ Async<bool> Generation::AwaitEnds() {
         co_await wake_;
       } else if (event.end) {
         choice.state = ChoiceState::kEnded;
+        work_.Add(event.end->work);
       }
     }
   }
@@ -444,14 +448,26 @@ void Generation::Settle() {
   if (net_.options.trace) LogTrace();
 }
 
-void Generation::LogTrace() const {
+void Generation::LogTrace() {
+  trace_.Add(work_.zones);
   std::string zones;
   for (const ZoneRow& row : kZones) {
     Duration spent = trace_.of(row.zone);
     if (spent.ns > 0)
       fmt::format_to(std::back_inserter(zones), "{}={:.1f}us ", row.name, spent.seconds() * 1e6);
   }
-  Log(LogLevel::kInfo, "trace", {{"request", request_.id}, {"zones", zones}});
+  const int32_t n_cached = answer_ ? answer_->usage().n_cached : 0;
+  Log(LogLevel::kInfo, "trace",
+      {{"request", request_.id},
+       {"end", EndName(outcome_)},
+       {"zones", zones},
+       {"steps", work_.n_steps},
+       {"rows", work_.n_rows},
+       {"replayed", work_.n_replayed},
+       {"preempted", work_.n_preempted},
+       {"cached_memory", std::max(0, n_cached - work_.n_forked - work_.n_loaded)},
+       {"cached_fork", std::min(n_cached, work_.n_forked)},
+       {"cached_store", work_.n_loaded}});
 }
 
 Generation::Snapshot Generation::Look(Time now) const {

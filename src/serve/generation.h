@@ -80,7 +80,7 @@ class Generation {
   Async<bool> AwaitEnds();
   void CancelAll();
   void Settle();
-  void LogTrace() const;
+  void LogTrace();
 
   Connection& connection_;
   Signal& wake_;  // of the connection
@@ -107,6 +107,7 @@ class Generation {
   bool admitted_ = false;
   bool has_token_ = false;
   RequestTrace trace_;
+  wire::Work work_;  // of all choices
 };
 
 }  // namespace sluice::serve

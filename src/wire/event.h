@@ -38,6 +38,7 @@ struct EventEnd {
   FinishReason finish = FinishReason::kEnd;
   Status status;  // not OK iff finish == kError
   Usage usage;    // n_reasoning is filled at hop 10
+  Work work;
 };
 
 struct TokenEvent {

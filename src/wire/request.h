@@ -65,6 +65,7 @@ struct GenerateRequest {
   KeyId key;  // among the requests of one class, keys take turns
   RequestClass request_class = RequestClass::kDefault;
   Time deadline = Time::Max();  // then the request ends with kDeadlineExceeded
+  Duration waited;              // in the router, before a service got it; for traces
   std::shared_ptr<const std::vector<TokenId>> prompt;  // the choices of one request share it
   // Tokens to generate at most, >= 1; 0 if the prompt is scored and nothing else is wanted.
   int32_t n_max = 0;

@@ -253,6 +253,9 @@ void RequestDesk::EndAs(Seat& seat, TokenEvent event, FinishReason finish, Statu
   event.end->usage.n_cached = seat.n_cached_;
   event.end->usage.n_completion = seat.n_sent_ + static_cast<int32_t>(event.tokens.size());
 
+  event.end->work = seat.work_;
+  event.end->work.zones.Add(Zone::kRoute, seat.request_.waited);
+
   EventQueue& out = *seat.out_;
   Move(seat, Phase::kFree);
   seat.request_ = GenerateRequest();
@@ -260,6 +263,7 @@ void RequestDesk::EndAs(Seat& seat, TokenEvent event, FinishReason finish, Statu
   seat.n_sent_ = 0;
   seat.n_scored_ = 0;
   seat.n_cached_ = 0;
+  seat.work_ = Work();
   // Before the event: whoever sees it may count on the seat.
   ReleaseSeat(static_cast<size_t>(seat.seat_idx_));
   SLUICE_CHECK(out.TryPush(event));

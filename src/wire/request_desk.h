@@ -137,6 +137,8 @@ class RequestDesk::Seat : ReadyList::Node {
   Seat(ReadyList& news, int32_t seat_idx) : news_(news), seat_idx_(seat_idx) {}
 
   const GenerateRequest& request() const { return request_; }
+  // What it has cost so far; by the owner.
+  Work& work() { return work_; }
   int32_t n_sent() const { return n_sent_; }  // tokens
   // Scores of the prompt that were sent, and those that are still to be.
   int32_t n_scored() const { return n_scored_; }
@@ -166,6 +168,7 @@ class RequestDesk::Seat : ReadyList::Node {
   int32_t n_sent_ = 0;
   int32_t n_scored_ = 0;
   int32_t n_cached_ = 0;
+  Work work_;
   int32_t slot_ = -1;
   Time due_;  // kSleeping: of its end
   Phase phase_ = Phase::kFree;

@@ -2,6 +2,7 @@
 the engine, so batching, KV memory, prefix cache and usage are the real ones."""
 
 import json
+import re
 import socket
 import threading
 
@@ -158,3 +159,18 @@ def test_c26_copies_of_one_request_run_their_prompt_once():
             json.loads(x.body)["usage"]["prompt_tokens_details"]["cached_tokens"] for x in answers
         )
         assert cached[0] == 0 and cached[1] >= 900
+
+
+def test_a_trace_line_tells_hops_rows_and_where_cached_tokens_came_from():
+    with Server(script=[{"out": "four", "times": "always"}], options=ENGINE + ["--trace"]) as server:
+        for _ in range(2):
+            assert once(server.port, chat_request("q" * 300)).status == 200
+        wait_until(lambda: server.stderr().count(" trace ") == 2, 2, "two lines")
+        lines = [x for x in server.stderr().splitlines() if " trace " in x]
+    fields = [dict(re.findall(r"(\w+)=(\"[^\"]*\"|\S+)", x)) for x in lines]
+    for zone in ("http.read", "codec.decode", "route", "plan", "run", "forward", "codec.encode"):
+        assert zone + "=" in fields[0]["zones"], fields[0]
+    n_prompt = 300 + 4  # the marks of the user, the assistant and thinking
+    assert int(fields[0]["rows"]) >= n_prompt + 4 and fields[0]["cached_memory"] == "0"
+    assert int(fields[1]["cached_memory"]) >= n_prompt - 2 and int(fields[1]["rows"]) <= 8
+    assert all(x["end"] == "finished" and x["preempted"] == x["cached_store"] == "0" for x in fields)
