@@ -193,6 +193,7 @@ int ChatMain(const CommandLine& line) {
   if (const auto code = ReadToolUsage(usage, set, serve, model)) return *code;
   if (model && serve.model.empty()) serve.model = *model;
   if (Status status = serve.CheckAnswers(); !status.ok()) return FailUsage(kCommand, status);
+  if (Status status = serve.Check(); !status.ok()) return FailUsage(kCommand, status);
   if (Status status = InitLog(serve.log); !status.ok()) return Fail(kCommand, status);
   const Status status = Chat(posix.env(), options, serve);
   return status.ok() ? kDone : Fail(kCommand, status);

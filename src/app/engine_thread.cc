@@ -69,7 +69,7 @@ struct EngineThread::State {
           }
           if (router != nullptr) router->CancelAll();
           its.CancelAll();
-          while (!its.idle()) its.Step(clock.Now());
+          while (!its.idle()) bell.Wait(its.Step(clock.Now()), clock);
         },
         service);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -45,6 +46,14 @@ struct Planned {
 constexpr int64_t kStubBlocks = 65'536;
 
 Status CheckKvMemory(const AppOptions& options, int32_t n_context, const MemoryPlan& plan) {
+  constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();
+  if (plan.kv / plan.kv_block > kMostBlocks || plan.n_windows > kMostBlocks) {
+    return Status::InvalidField(
+        "kv-memory",
+        fmt::format("kv-memory and window-memory may hold {} blocks and as many windows; "
+                    "these are {} and {}",
+                    kMostBlocks, plan.kv / plan.kv_block, plan.n_windows));
+  }
   const int64_t n_least = kv::Layout::BlocksFor(n_context);
   if (plan.kv >= n_least * plan.kv_block) return Status::Ok();
   return Status::InvalidField(

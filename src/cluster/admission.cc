@@ -23,17 +23,19 @@ int64_t ShareOfClass(int64_t n_max, wire::RequestClass request_class) {
   return n_max - n_max * kClassReserve[static_cast<size_t>(request_class)] / 8;
 }
 
+// The bounds are those of the request's class.
 std::string Text(Refusal refusal,
-                 const Admission::Params& params,
+                 const Admission::Params& bounds,
                  const FairQueue::Share& total,
                  const FairQueue::Share& own) {
   switch (refusal) {
     case Refusal::kQueueFull:
-      return fmt::format("{} requests are waiting; max-waiting is {}", total.n_requests,
-                         params.n_requests_max);
+      return fmt::format("{} requests are waiting; those of this class wait behind less than {}",
+                         total.n_requests, bounds.n_requests_max);
     case Refusal::kQueueTokensFull:
-      return fmt::format("{} tokens of prompts are waiting; max-waiting-tokens is {}",
-                         total.n_tokens, params.n_tokens_max);
+      return fmt::format(
+          "{} tokens of prompts are waiting; those of this class wait with at most {}",
+          total.n_tokens, bounds.n_tokens_max);
     case Refusal::kKeyQueueFull:
       return fmt::format("{} requests of this key are waiting; the rest of the queue is for others",
                          own.n_requests);
@@ -107,8 +109,11 @@ Status Admission::Check(const wire::GenerateRequest& request,
   metrics::Add(metrics::kAdmissionRefusals, *refusal);
   const bool is_own_doing =
       *refusal == Refusal::kKeyQueueFull || *refusal == Refusal::kKeyQueueTokensFull;
+  Params bounds = params_;
+  bounds.n_requests_max = ShareOfClass(params_.n_requests_max, request.request_class);
+  bounds.n_tokens_max = ShareOfClass(params_.n_tokens_max, request.request_class);
   Status status(is_own_doing ? ErrorCode::kRateLimited : ErrorCode::kOverloaded,
-                Text(*refusal, params_, queue.total(), queue.ShareOf(request.key)));
+                Text(*refusal, bounds, queue.total(), queue.ShareOf(request.key)));
   status.set_api_code(metrics::LabelTraits<Refusal>::kNames[static_cast<size_t>(*refusal)]);
   status.set_retry_after(RetryAfter(request, queue.CostBefore(request)));
   return status;

@@ -5,8 +5,7 @@
 // another, so places are kept for those who are still to come:
 //
 // 1. The lower a class, the less of the queue it may fill (kClassReserve).
-// 2. Of that a key may have kKeyShare times what is still free. One key alone fills four fifths,
-// and
+// 2. Of that a key may have kKeyShare times what is still free. One key alone fills four fifths;
 //    a second one finds room at once, a third one likewise.
 // 3. Whoever cannot be served before its deadline at the present rate is refused now.
 //

@@ -19,10 +19,12 @@ namespace {
 // How long those that cannot move sleep before they look again.
 constexpr Duration kRest = Duration::Millis(5);
 
-// Rows may depend on both.
-std::string ModeOf(const ReplayRule& rule) {
-  return fmt::format("{} {}", kPrefillNames[static_cast<size_t>(rule.prefill)],
-                     kReplayNames[static_cast<size_t>(rule.replay)]);
+// Rows may depend on all of it; those of before a fault are not trusted.
+std::string ModeOf(const Batch::Params& params) {
+  return fmt::format("{} {} {} {}", kPrefillNames[static_cast<size_t>(params.rule.prefill)],
+                     kReplayNames[static_cast<size_t>(params.rule.replay)],
+                     params.arithmetic == Arithmetic::kExact ? "exact" : "float32",
+                     params.n_faults);
 }
 
 // Blocks that a sequence needs beyond those it holds, for all that it knows and one more.
@@ -56,7 +58,7 @@ Batch::Batch(const Params& params,
     : params_(params),
       desk_(desk),
       executor_(executor),
-      mode_(ModeOf(params.rule)),
+      mode_(ModeOf(params)),
       cache_(params.cache),
       windows_(params.n_slots, params.cache.shares ? params.n_windows : 0),
       sequences_(static_cast<size_t>(params.n_slots)),
@@ -81,7 +83,7 @@ Sequence& Batch::Begin(wire::RequestDesk::Seat& seat, Time now) {
   sequence.id = request.id;
   sequence.rank = request.request_class;
   sequence.arrival = ++n_begun_;
-  sequence.waits_since = now;
+  sequence.waits_since = sequence.passed_since = now;
   sequence.tokens = *request.prompt;
   sequence.n_prompt = sequence.n_known();
   sequence.is_scored = request.sampling.n_prompt_logprobs.has_value();
@@ -120,8 +122,7 @@ StepPlan Batch::Plan(Time now) {
   } while (PollStore(now));
   StepPlan plan = PlanRunning();
   while (plan.victim >= 0) {
-    AbandonFetchesBehind(plan.victim);
-    Preempt(plan.victim, now);
+    GiveWay(plan.victim, now);
     plan = PlanRunning();
   }
   if (plan.parts.empty()) Rest(now);
@@ -132,10 +133,11 @@ StepPlan Batch::Plan(Time now) {
 // The store wakes those that wait for it, and others come back when they have slept enough.
 void Batch::Rest(Time now) {
   for (const int32_t slot : order_) {
-    const Sequence& sequence = At(slot);
+    Sequence& sequence = At(slot);
     if (!sequence.seat->is_ready()) continue;
-    const bool is_fetching = sequence.state == SequenceState::kFetching;
-    desk_.Sleep(*sequence.seat, is_fetching ? sequence.fetch.deadline : now + kRest);
+    sequence.rests = true;
+    const bool fetches = sequence.state == SequenceState::kFetching;
+    desk_.Sleep(*sequence.seat, fetches ? sequence.fetch.deadline : now + kRest);
   }
 }
 
@@ -144,7 +146,10 @@ void Batch::Rest(Time now) {
 bool Batch::PollStore(Time now) {
   if (!transfers_.Poll(now)) return false;
   for (const int32_t slot : order_) {
-    if (At(slot).state == SequenceState::kWaiting) desk_.Wake(*At(slot).seat);
+    Sequence& sequence = At(slot);
+    if (sequence.state != SequenceState::kWaiting || !sequence.rests) continue;
+    sequence.rests = false;
+    desk_.Wake(*sequence.seat);
   }
   return true;
 }
@@ -160,6 +165,14 @@ void Batch::AbandonFetchesBehind(int32_t slot) {
   }
 }
 
+void Batch::GiveWay(int32_t slot, Time now) {
+  AbandonFetchesBehind(slot);
+  Sequence& sequence = At(slot);
+  if (sequence.state == SequenceState::kRunning) return Preempt(slot, now);
+  transfers_.Abandon(sequence);
+  sequence.asks_store = true;
+}
+
 void Batch::SetGauges() const {
   metrics::Set(metrics::kKvBlocksFree, cache_.n_free());
   metrics::Set(metrics::kKvBlocksCached, cache_.n_evictable());
@@ -172,8 +185,13 @@ void Batch::RaiseLongWaiting(Time now) {
   bool has_raised = false;
   for (const int32_t slot : order_) {
     Sequence& sequence = At(slot);
-    if (sequence.state != SequenceState::kWaiting || sequence.rank == kHighest) continue;
-    if (now - sequence.waits_since < kRankPatience) continue;
+    // Those that wait for another one's rows rank by that one's; a client that does not read holds
+    // nobody but itself up.
+    const bool is_passed_over = sequence.state == SequenceState::kWaiting
+                                    ? !IsAwaiting(sequence)
+                                    : sequence.seat->is_ready();
+    if (!is_passed_over) sequence.passed_since = now;
+    if (sequence.rank == kHighest || now - sequence.passed_since < kRankPatience) continue;
     sequence.rank = kHighest;
     has_raised = true;
   }
@@ -195,15 +213,29 @@ void Batch::StartWaiting(Time now) {
     if (sequence.state != SequenceState::kWaiting || !sequence.seat->is_ready()) continue;
     if (IsAwaiting(sequence) || FindAwaited(sequence)) continue;
     const auto above = std::span(n_to_come).first(static_cast<size_t>(sequence.rank) + 1);
-    while (!TryStart(sequence, std::accumulate(above.begin(), above.end(), int64_t{0}), now)) {
+    const bool is_first = slot == order_.front();
+    for (;;) {
+      const int64_t n_spoken_for = std::accumulate(above.begin(), above.end(), int64_t{0});
+      if (TryStart(sequence, n_spoken_for, now)) break;
       const int32_t victim = LastWithBlocks();
       if (victim < 0 || At(victim).rank <= sequence.rank) return;
+      const int32_t n_hit = cache_.Look(sequence.root, sequence.tokens, sequence.n_known() - 1);
+      const int64_t n_needed = kv::Layout::BlocksFor(sequence.n_known() - n_hit);
+      const int64_t n_short = n_needed + (is_first ? 0 : n_spoken_for) - cache_.n_available();
+      if (BlocksBelow(sequence.rank) < n_short) return;  // they would give them for nothing
       count(At(victim), -1);
-      AbandonFetchesBehind(victim);
-      Preempt(victim, now);
+      GiveWay(victim, now);
     }
     count(sequence, 1);
   }
+}
+
+int64_t Batch::BlocksBelow(wire::RequestClass rank) const {
+  int64_t n_blocks = 0;
+  for (const int32_t slot : order_) {
+    if (At(slot).rank > rank) n_blocks += std::ssize(At(slot).lease.blocks);
+  }
+  return n_blocks;
 }
 
 int32_t Batch::LastWithBlocks() const {
@@ -233,6 +265,7 @@ bool Batch::FindAwaited(Sequence& sequence) {
         other.state == SequenceState::kRunning && other.in_prompt() && !other.is_scored;
     const bool is_fetching = other.state == SequenceState::kFetching;
     if ((!is_computing && !is_fetching) || other.root != sequence.root) continue;
+    if (other.rank > sequence.rank) continue;  // it may not move for long
     const auto prompt =
         std::span(other.tokens)
             .first(static_cast<size_t>(is_fetching ? TokensToFetch(other) : other.n_prompt));
@@ -279,14 +312,19 @@ bool Batch::TryStart(Sequence& sequence, int64_t n_spoken_for, Time now) {
   sequence.seat->work().zones.Add(Zone::kAdmit, now - sequence.waits_since);
   // Of the first start alone: what comes back after it gave way was computed for this request.
   if (sequence.was_counted || sequence.is_scored) return true;
-  sequence.was_counted = true;
-  desk_.NoteCached(*sequence.seat, hit->n_tokens);
-  counts_.n_asked += sequence.n_prompt;
+  NoteHit(sequence, hit->n_tokens);
   counts_.n_hit += hit->n_tokens;
   const int32_t n_loaded = AccountForHit(sequence, *hit, cache_, params_.cache.shares);
   sequence.seat->work().n_loaded = n_loaded;
   counts_.n_loaded += n_loaded;
   return true;
+}
+
+void Batch::NoteHit(Sequence& sequence, int32_t n_told) {
+  sequence.was_counted = true;
+  sequence.n_told = n_told;
+  desk_.NoteCached(*sequence.seat, n_told);
+  counts_.n_asked += sequence.n_prompt;
 }
 
 // Once before each start, and not long before it: what is found does not stay for ever.
@@ -348,7 +386,7 @@ void Batch::Preempt(int32_t slot, Time now) {
   KeepWindows(sequence, slot);
   cache_.Release(sequence.lease, sequence.stored());
   sequence.Stop();
-  sequence.waits_since = now;
+  sequence.waits_since = sequence.passed_since = now;
   ++sequence.seat->work().n_preempted;
   ++counts_.n_preempted;
   metrics::Add(metrics::kPreemptions);
@@ -359,6 +397,7 @@ std::span<const Batch::Drawing> Batch::Run(const StepPlan& plan, Time now) {
   for (const StepPlan::Part& part : plan.parts) {
     Sequence& sequence = At(part.slot);
     const int32_t end = part.begin + part.n_rows;
+    sequence.passed_since = now;
     cache_.Grow(sequence.lease, static_cast<int32_t>(kv::Layout::BlocksFor(end)));
     parts_.push_back({.slot = SlotId(part.slot),
                       .blocks = sequence.lease.blocks,
@@ -409,24 +448,27 @@ void Batch::Advance(const StepPlan::Part& part) {
 
 // Those whose prompt is the same go on as copies, and draw from the same logits.
 void Batch::ForkFrom(const Sequence& leader, std::span<float> logits, Time now) {
+  if (leader.is_sick) return;  // its followers find out for themselves
   const int32_t from = leader.seat->slot();
   for (const int32_t slot : order_) {
     Sequence& sequence = At(slot);
     const bool is_follower = sequence.awaited && sequence.awaited->is_fork &&
                              sequence.awaited->id == leader.id && sequence.seat->is_ready();
+    if (!is_follower) continue;
+    transfers_.Abandon(sequence);  // what a store has found of it
     kv::Cache::Copy copy;
-    if (!is_follower || !cache_.Fork(leader.lease, leader.n_run, sequence.lease, copy)) continue;
+    if (!cache_.Fork(leader.lease, leader.n_run, sequence.lease, copy)) continue;
     executor_.CopyRows(copy);
     executor_.CopySlot(SlotId(from), SlotId(slot));
     sequence.StartAsCopyOf(leader);
-    sequence.is_sick = leader.is_sick;
+    sequence.is_sick = sequence.n_known() == sequence.n_healthy;
     // The choices of one request share the prompt, and what was found of it.
     const bool is_choice = sequence.seat->request().prompt == leader.seat->request().prompt;
-    sequence.was_counted = true;
-    desk_.NoteCached(*sequence.seat, is_choice ? leader.n_hit : leader.n_prompt);
-    counts_.n_asked += sequence.n_prompt;
-    counts_.n_hit += sequence.n_prompt;
-    AccountForFork(sequence);
+    if (!sequence.was_counted) {
+      NoteHit(sequence, is_choice ? leader.n_told : leader.n_prompt);
+      counts_.n_hit += sequence.n_prompt;
+      AccountForFork(sequence);
+    }
     sequence.seat->work().zones.Add(Zone::kAdmit, now - sequence.waits_since);
     sequence.seat->work().n_forked = sequence.n_prompt;
     ++counts_.n_forked;
@@ -437,10 +479,8 @@ void Batch::ForkFrom(const Sequence& leader, std::span<float> logits, Time now) 
 }
 
 std::string Batch::CheckInvariants() const {
-  std::vector<const kv::Lease*> leases;
   std::string wrong;
-  std::vector<uint8_t> is_listed(sequences_.size(), 0);
-  for (const int32_t slot : order_) is_listed[static_cast<size_t>(slot)] = 1;
+  std::vector<const kv::Lease*> leases;
   for (size_t slot = 0; slot < sequences_.size(); ++slot) {
     const Sequence& sequence = sequences_[slot];
     leases.push_back(&sequence.lease);
@@ -449,7 +489,8 @@ std::string Batch::CheckInvariants() const {
         sequence.state != SequenceState::kFetching) {
       wrong += fmt::format("slot {} holds blocks and does not run; ", slot);
     }
-    if ((sequence.state != SequenceState::kNone) != (is_listed[slot] != 0)) {
+    if ((sequence.state != SequenceState::kNone) !=
+        (std::ranges::count(order_, static_cast<int32_t>(slot)) == 1)) {
       wrong += fmt::format("slot {} is lost; ", slot);
     }
   }

@@ -7,8 +7,9 @@
 // 3. Sequences are ranked by class, and by age within a class. The first one always moves on:
 //    blocks that it lacks are taken from the last ones, which come back later behind what the
 //    prefix index still has of them.
-// 4. Who has waited for kRankPatience ranks with the highest class from then on, and is older than
-//    whoever comes: so each one moves on within a bounded time.
+// 4. Who has been passed over for kRankPatience, waiting or in its prompt, ranks with the highest
+//    class from then on, and is older than whoever comes: so each one moves on within a bounded
+//    time. Nobody waits for the rows of a class below.
 // 5. What several sequences need is computed, or loaded from the store, once: the others wait for
 //    it.
 // 6. A sequence whose prompt is scored computes all of it itself, each row through every layer, and
@@ -46,6 +47,8 @@ class Batch {
     int32_t n_slots = 1;
     int32_t n_prompt_rows = 0;  // of one step
     ReplayRule rule;
+    Arithmetic arithmetic = Arithmetic::kFloat32;
+    int32_t n_faults = 0;  // of the engine so far: what was stored before them is not found again
     kv::Cache::Params cache;
     int32_t n_windows = 0;  // sequences whose windows are kept; slots behind the n_slots
     std::array<std::byte, 32> secret{};  // of the keys of prefixes
@@ -107,7 +110,11 @@ class Batch {
   bool FindAwaited(Sequence& sequence);
   // Whether it has started, or begun to fetch; if not, there is no room for it.
   bool TryStart(Sequence& sequence, int64_t n_spoken_for, Time now);
+  // Held by classes below this one; some of them for others, too, where prefixes are shared.
+  int64_t BlocksBelow(wire::RequestClass rank) const;
   int32_t LastWithBlocks() const;
+  void NoteHit(Sequence& sequence, int32_t n_told);
+  void GiveWay(int32_t slot, Time now);
   bool AsksStore(Sequence& sequence, const kv::Cache::Start& start, Time now);
   bool PollStore(Time now);
   void AbandonFetchesBehind(int32_t slot);

@@ -105,5 +105,60 @@ TEST_F(ClassTest, BulkIsNotPassedOverForEver) {
   while (!engine->idle()) Step();
 }
 
+// Rows of prompts are short and interactive ones come without end, two at a time.
+TEST_F(ClassTest, ABulkPromptGetsRowsInTheEnd) {
+  Engine::Params params = Defaults();
+  params.n_context = 512;
+  params.n_prompt_rows = 4;
+  params.prefix_cache = false;
+  Start(params);
+  Listener& bulk = Submit({RequestClass::kBulk, 40, 2});
+  std::vector<Listener*> newest(2);
+  int64_t n_steps = 0;
+  while (!bulk.ended()) {
+    for (Listener*& client : newest) {
+      if (client == nullptr || client->ended()) {
+        client = &Submit({RequestClass::kInteractive, 8, 1});
+      }
+    }
+    Step();
+    ASSERT_LT(++n_steps, 11'000);
+  }
+  EXPECT_EQ(TokensOf(bulk), Counting(2, 2));
+  while (!engine->idle()) Step();
+}
+
+// What an interactive prompt shares with a bulk one that may not move is computed again.
+TEST_F(ClassTest, NobodyWaitsForTheRowsOfAClassBelow) {
+  Engine::Params params = Defaults();
+  params.n_context = 512;
+  params.n_prompt_rows = 100;
+  Start(params);
+  Submit({RequestClass::kBulk, 400, 2});
+  Step();
+  Listener& interactive = Submit({RequestClass::kInteractive, 200, 2});
+  for (int i = 0; i < 3; ++i) Step();
+  EXPECT_FALSE(interactive.events.empty());
+  while (!engine->idle()) Step();
+}
+
+// Of two equal prompts of a class below the second one waits for the first; it is not raised for
+// it.
+TEST_F(ClassTest, WhoWaitsForATwinIsNotPassedOver) {
+  Engine::Params params = Defaults();
+  params.n_context = 512;
+  params.n_prompt_rows = 1;
+  Start(params);
+  Submit({RequestClass::kBulk, 500, 3});
+  Listener& twin = Submit({RequestClass::kBulk, 500, 3});
+  const Time patience = Time{} + kRankPatience;
+  for (now_ms = 0; At(now_ms) < patience; now_ms += 100) engine->Step(At(now_ms));
+  Listener& fresh = Submit({RequestClass::kDefault, 20, 1});
+  for (int i = 0; i < 60 && !fresh.ended(); ++i) Step();
+  EXPECT_TRUE(fresh.ended());
+  EXPECT_FALSE(twin.ended());
+  while (!engine->idle()) Step();
+}
+
 }  // namespace
 }  // namespace sluice::engine

@@ -104,7 +104,13 @@ void Engine::Run(const StepPlan& plan, Time begin, Time now) {
   spent.Add(Zone::kRun, Measured(now) - planned - executor_->forward_time());
   batch_->NoteTimes(plan, spent);
   for (const Batch::Drawing& drawing : drawings) {
-    if (fault_.ok()) Commit(drawing, now);
+    if (!fault_.ok()) return;
+    Seat& seat = *drawing.sequence.seat;
+    const int32_t slot = seat.slot();
+    const Time begun = Measured(now);
+    Commit(drawing, now);
+    const bool goes_on = seat.slot() == slot;
+    if (goes_on) seat.work().zones.Add(Zone::kCommit, Measured(now) - begun);
   }
 }
 
@@ -202,6 +208,8 @@ void Engine::OpenBatch() {
       Batch::Params{.n_slots = params_.max_running,
                     .n_prompt_rows = params_.n_prompt_rows,
                     .rule = RuleOf(params_, executor_->info()),
+                    .arithmetic = params_.arithmetic,
+                    .n_faults = n_faults_,
                     .cache = {.n_blocks = NumBlocks(params_), .shares = params_.prefix_cache},
                     .n_windows = params_.n_windows,
                     .secret = params_.cache_secret},
@@ -300,7 +308,9 @@ void Engine::Play(Sequence& sequence, wire::TokenEvent scored, Time now) {
 void Engine::Strike(Seat& seat) {
   switch (seat.request().script->fault) {
     case wire::ScriptPlay::Fault::kNone:
-    case wire::ScriptPlay::Fault::kSick:  // Batch::Run
+      break;
+    case wire::ScriptPlay::Fault::kSick:
+      desk_.Fail(seat, Sick());
       break;
     case wire::ScriptPlay::Fault::kFail:
       fault_ = Status(ErrorCode::kInternal, "the engine failed, as its script demands");
@@ -319,6 +329,7 @@ void Engine::Recover() {
   metrics::Add(metrics::kEngineFaults);
   desk_.FailBegun(fault_);
   fault_ = Status::Ok();
+  ++n_faults_;
   OpenBatch();
 }
 

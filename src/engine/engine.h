@@ -142,6 +142,7 @@ class Engine final : public wire::TokenService {
   kv::NullStore null_store_;
   std::optional<Batch> batch_;  // from kServing on
   Status fault_;                // not OK: of the step that runs
+  int32_t n_faults_ = 0;
   std::vector<TokenId> banned_;
   Sampler sampler_;
   std::vector<float> adjusted_;  // scratch of Draw

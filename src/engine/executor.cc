@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -51,7 +52,8 @@ std::span<float> Executor::Run(std::span<const Part> parts) {
   logits_.resize(n_logits * static_cast<size_t>(info().n_vocab));
   const model::StepBatch batch{.rows = rows_, .seqs = views_, .media = {}};
   const Status status = loaded_.model->Check(batch, limits_);
-  SLUICE_CHECK(status.ok());  // requests were checked, and the planner counts
+  // Requests were checked, and the planner counts.
+  if (!status.ok()) CheckFailed(std::string(status.message()).c_str(), __FILE__, __LINE__);
   const Time begin = clock_ != nullptr ? clock_->Now() : Time();
   loaded_.model->Forward(batch,
                          {.stream = stream_,

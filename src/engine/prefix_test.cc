@@ -154,6 +154,22 @@ TEST_F(PrefixTest, SickRowsAreNotShared) {
   EXPECT_EQ(RowsOf(Ask(2, Prompt(30), 1)), 30);
 }
 
+// Its twins wait for its logits, and find out for themselves; the prompt fills a block.
+TEST_F(PrefixTest, TwinsOfASickSequenceEndEachByItself) {
+  Start(Params());
+  std::vector<TokenId> sick = Prompt(199);
+  sick.push_back(CountingModel::kSick);
+  std::vector<Listener*> twins;
+  for (uint64_t id = 1; id <= 3; ++id) twins.push_back(&Submit(Ask(id, sick, 5)));
+  Listener& other = Submit(Ask(4, Prompt(30, 7), 3));
+  RunAt(At(0));
+  for (Listener* twin : twins) {
+    ASSERT_TRUE(twin->ended());
+    EXPECT_EQ(twin->end().status.code(), ErrorCode::kInternal);
+  }
+  EXPECT_EQ(TokensOf(other), Counting(37, 3));
+}
+
 // A pool for one sequence of full length and a bit: the older ones take from the younger ones, who
 // come back and go on with the same tokens.
 TEST_F(PrefixTest, WhoeverGaveWayComesBack) {

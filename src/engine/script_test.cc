@@ -139,6 +139,23 @@ TEST_F(ScriptTest, ASickSequenceEndsAloneAndNothingOfItsLastRowsIsFound) {
   EXPECT_LT(next.end().usage.n_cached, 200);
 }
 
+// Equal prompts, different scripts: the fork is as well as its own script says.
+TEST_F(ScriptTest, ASickScriptAndAWellOneOfOnePromptEndAsEachSays) {
+  const std::vector<TokenId> prompt(200, TokenId(7));
+  for (const bool is_sick_first : {true, false}) {
+    StartStub();
+    wire::ScriptPlay plays[] = {wire::SayWithFault("abcdef", Fault::kSick, 0), wire::Say("abcdef")};
+    Listener& first = Submit(Scripted(1, plays[is_sick_first ? 0 : 1], prompt));
+    Listener& second = Submit(Scripted(2, plays[is_sick_first ? 1 : 0], prompt));
+    RunAt(At(0));
+    Listener& sick = is_sick_first ? first : second;
+    Listener& well = is_sick_first ? second : first;
+    ASSERT_TRUE(sick.ended() && well.ended());
+    EXPECT_EQ(sick.end().finish, wire::FinishReason::kError);
+    EXPECT_EQ(well.text, "abcdef");
+  }
+}
+
 TEST_F(ScriptTest, WhoHangsHoldsItsPlaceUntilItIsCancelled) {
   StartStub();
   Listener& hung = Submit(Scripted(1, wire::SayWithFault("abcdef", Fault::kHang, 2), {TokenId(1)}));

@@ -60,6 +60,8 @@ struct Sequence {
   wire::RequestClass rank = wire::RequestClass::kDefault;
   uint64_t arrival = 0;         // in the order of beginning
   Time waits_since;             // kWaiting
+  Time passed_since;            // others have had their turn, and it has not
+  bool rests = false;           // asleep because there was no room, or because it fetches
   kv::BlockKey root;            // of its prefixes
   std::vector<TokenId> tokens;  // known: the prompt and what was drawn
   int32_t n_prompt = 0;
@@ -73,7 +75,10 @@ struct Sequence {
   int32_t n_fetched_end = 0;
   Lack lack;                 // what the store could have had
   bool was_counted = false;  // its hit was told
-  bool is_sick = false;      // its rows are no numbers: nobody else may use them
+  int32_t n_told = 0;        // tokens of it
+  // Its last rows are no numbers: nobody else may use them. Blocks that earlier steps have filled
+  // looked well and stay.
+  bool is_sick = false;
   // Known tokens at which a script makes it sick, as if its rows were no numbers.
   int32_t n_healthy = std::numeric_limits<int32_t>::max();
 

@@ -1,5 +1,6 @@
-// BlockPool: the blocks that nobody holds. A block is free here, private to one sequence, or a node
-// of the prefix index: exactly one of the three (kv/invariants.h). Owned by the engine thread.
+// BlockPool: the blocks that nobody holds. A block is free here, private to one sequence, a node
+// of the prefix index or named by an open call of the store: exactly one of the four
+// (Cache::CheckInvariants). Owned by the engine thread.
 
 #pragma once
 

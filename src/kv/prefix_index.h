@@ -80,7 +80,7 @@ class PrefixIndex {
   };
   Evicted Evict();
 
-  // For kv/invariants.h: every node's block and pins.
+  // For Cache::CheckInvariants: every node's block and pins.
   struct View {
     NodeId node;
     NodeId parent;
