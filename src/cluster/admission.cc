@@ -30,11 +30,12 @@ std::string Text(Refusal refusal,
                  const FairQueue::Share& own) {
   switch (refusal) {
     case Refusal::kQueueFull:
-      return fmt::format("{} requests are waiting; those of this class wait behind less than {}",
-                         total.n_requests, bounds.n_requests_max);
+      return fmt::format(
+          "{} requests are waiting; of max-waiting those of this class fill at most {}",
+          total.n_requests, bounds.n_requests_max);
     case Refusal::kQueueTokensFull:
       return fmt::format(
-          "{} tokens of prompts are waiting; those of this class wait with at most {}",
+          "{} tokens of prompts are waiting; of max-waiting-tokens those of this class fill at most {}",
           total.n_tokens, bounds.n_tokens_max);
     case Refusal::kKeyQueueFull:
       return fmt::format("{} requests of this key are waiting; the rest of the queue is for others",

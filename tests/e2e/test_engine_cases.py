@@ -109,7 +109,7 @@ def test_c87_a_plan_is_printed_and_one_that_does_not_fit_is_refused_with_numbers
         text = server.stdout()
         for part in ("memory:", "weights", "KV", "windows", "workspace", "available"):
             assert part in text, text
-    options = ["--kv-memory", "900000GiB", "--port", "0", "--admin-port", "0"]
+    options = ["--kv-memory", "2000GiB", "--port", "0", "--admin-port", "0"]
     done = run_cli("serve", str(TINY), *options)
     assert done.returncode == 1
     for part in ("weights", "KV", "GB available", "--kv-memory", "--context", "--max-running"):
@@ -126,7 +126,7 @@ def test_c88_what_does_not_fit_is_refused_before_a_weight_is_read(tmp_path):
     with open(tmp_path / "model.safetensors", "wb") as file:
         file.write(whole[:n_header])
         file.truncate(len(whole))
-    done = run_cli("serve", str(tmp_path), "--kv-memory", "900000GiB", "--port", "0", "--admin-port", "0")
+    done = run_cli("serve", str(tmp_path), "--kv-memory", "2000GiB", "--port", "0", "--admin-port", "0")
     assert done.returncode == 1 and "GB available" in done.stderr, done.stderr
     assert "listening" not in done.stdout
 
