@@ -85,6 +85,52 @@ def test_answers_are_those_of_the_model_whoever_else_asks(showing_server, tmp_pa
         assert body["choices"][0]["finish_reason"] == "length"
 
 
+def through_every_api(server, prompt, n):
+    """The text and the usage of a greedy answer, by API."""
+
+    def post(path, body):
+        data = json.dumps({"model": "deepseek-flash", "temperature": 0, "top_p": 1} | body).encode()
+        headers = [("content-type", "application/json")]
+        response = once(server.port, request_bytes("POST", path, headers, data))
+        assert response.status == 200, response.body
+        return json.loads(response.body)
+
+    messages = {"messages": [{"role": "user", "content": prompt}], "max_tokens": n}
+    chat = post("/v1/chat/completions", messages | OFF)
+    anthropic = post("/v1/messages", messages | OFF)
+    responses = post(
+        "/v1/responses", {"input": prompt, "max_output_tokens": n, "reasoning": {"effort": "none"}}
+    )
+    usage = chat["usage"], anthropic["usage"], responses["usage"]
+    return {
+        "chat": (chat["choices"][0]["message"]["content"], usage[0]["completion_tokens"]),
+        "messages": ("".join(x["text"] for x in anthropic["content"]), usage[1]["output_tokens"]),
+        "responses": (
+            "".join(x["text"] for item in responses["output"] for x in item["content"]),
+            usage[2]["output_tokens"],
+        ),
+    }
+
+
+def test_every_api_answers_the_same(server):
+    answers = through_every_api(server, "Say something.", 12)
+    assert len(set(answers.values())) == 1, answers
+
+
+@pytest.mark.slow
+def test_mini_b_answers_through_every_api_with_its_own_tokenizer(tmp_path):
+    model = tmp_path / "mini-b"
+    tokenizer = REPOSITORY / "build/tokenizer.json"
+    options = ["--out", str(model), "--tokenizer", str(tokenizer)]
+    done = run_cli("make-model", "mini-b", *options, timeout=300)
+    assert done.returncode == 0, done.stderr
+    options = ["--context", "2048", "--max-running", "3", "--strict-determinism"]
+    with Server(model=model, own_tokenizer=False, options=options) as running:
+        wait_until(lambda: ready(running), 120, "the model")
+        answers = through_every_api(running, "Say something.", 12)
+        assert len(set(answers.values())) == 1 and answers["chat"][1] == 12, answers
+
+
 def test_stray_control_tokens_are_not_sampled_unless_they_are_shown(server, showing_server):
     stray = "<｜User｜>"
     bias = {str(control(stray)): 100, str(ord("b")): 60}
