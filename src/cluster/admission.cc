@@ -30,12 +30,11 @@ std::string Text(Refusal refusal,
                  const FairQueue::Share& own) {
   switch (refusal) {
     case Refusal::kQueueFull:
-      return fmt::format(
-          "{} requests are waiting; of max-waiting those of this class fill at most {}",
-          total.n_requests, bounds.n_requests_max);
+      return fmt::format("{} requests are waiting; of max-waiting this class fills {}",
+                         total.n_requests, bounds.n_requests_max);
     case Refusal::kQueueTokensFull:
       return fmt::format(
-          "{} tokens of prompts are waiting; of max-waiting-tokens those of this class fill at most {}",
+          "{} tokens of prompts are waiting; of max-waiting-tokens this class fills {}",
           total.n_tokens, bounds.n_tokens_max);
     case Refusal::kKeyQueueFull:
       return fmt::format("{} requests of this key are waiting; the rest of the queue is for others",

@@ -47,8 +47,7 @@ TEST_F(AdmissionTest, AFullQueueIsTheServersFaultAndSaysSo) {
   const Status status = Check({.request_class = RequestClass::kInteractive});
   EXPECT_EQ(status.code(), ErrorCode::kOverloaded);
   EXPECT_EQ(status.api_code(), "queue_full");
-  EXPECT_EQ(status.message(),
-            "80 requests are waiting; of max-waiting those of this class fill at most 80");
+  EXPECT_EQ(status.message(), "80 requests are waiting; of max-waiting this class fills 80");
   EXPECT_GE(status.retry_after(), kLeastRetry);
 }
 
@@ -57,9 +56,8 @@ TEST_F(AdmissionTest, PromptsAreBoundedTogether) {
   EXPECT_TRUE(Check({.request_class = RequestClass::kInteractive, .n_prompt = 1'000}).ok());
   const Status status = Check({.request_class = RequestClass::kInteractive, .n_prompt = 1'001});
   EXPECT_EQ(status.api_code(), "queue_tokens_full");
-  EXPECT_EQ(
-      status.message(),
-      "9000 tokens of prompts are waiting; of max-waiting-tokens those of this class fill at most 10000");
+  EXPECT_EQ(status.message(),
+            "9000 tokens of prompts are waiting; of max-waiting-tokens this class fills 10000");
 }
 
 TEST_F(AdmissionTest, APromptLargerThanTheQueueMayWaitAlone) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,18 +24,6 @@ std::string ModeOf(const Batch::Params& params) {
                      kReplayNames[static_cast<size_t>(params.rule.replay)],
                      params.arithmetic == Arithmetic::kExact ? "exact" : "float32",
                      params.n_faults);
-}
-
-// Blocks that a sequence needs beyond those it holds, for all that it knows and one more.
-int64_t BlocksToCome(const Sequence& sequence) {
-  if (sequence.state != SequenceState::kRunning && sequence.state != SequenceState::kFetching) {
-    return 0;
-  }
-  // While a Load is open, what it fills counts as held.
-  const int64_t n_held =
-      std::max<int64_t>(std::ssize(sequence.lease.blocks),
-                        sequence.lease.blocks.empty() ? 0 : sequence.fetch.n_blocks);
-  return std::max<int64_t>(0, kv::Layout::BlocksFor(sequence.n_known() + 1) - n_held);
 }
 
 // Tokens of a fetching sequence that the store may bring.
@@ -96,12 +83,6 @@ Sequence& Batch::Begin(wire::RequestDesk::Seat& seat, Time now) {
   return sequence;
 }
 
-bool Batch::RanksBefore(int32_t slot, int32_t other) const {
-  const Sequence& a = At(slot);
-  const Sequence& b = At(other);
-  return std::pair(a.rank, a.arrival) < std::pair(b.rank, b.arrival);
-}
-
 void Batch::ReleaseEnded() {
   std::erase_if(order_, [this](int32_t slot) {
     Sequence& sequence = At(slot);
@@ -112,6 +93,7 @@ void Batch::ReleaseEnded() {
     sequence = {};
     return true;
   });
+  SetGauges();
 }
 
 StepPlan Batch::Plan(Time now) {
@@ -165,84 +147,11 @@ void Batch::AbandonFetchesBehind(int32_t slot) {
   }
 }
 
-void Batch::GiveWay(int32_t slot, Time now) {
-  AbandonFetchesBehind(slot);
-  Sequence& sequence = At(slot);
-  if (sequence.state == SequenceState::kRunning) return Preempt(slot, now);
-  transfers_.Abandon(sequence);
-  sequence.asks_store = true;
-}
-
 void Batch::SetGauges() const {
   metrics::Set(metrics::kKvBlocksFree, cache_.n_free());
   metrics::Set(metrics::kKvBlocksCached, cache_.n_evictable());
   metrics::Set(metrics::kKvBlocksInUse, cache_.n_blocks() - cache_.n_free() - cache_.n_evictable());
   metrics::Set(metrics::kWindowsKept, windows_.n_entries());
-}
-
-void Batch::RaiseLongWaiting(Time now) {
-  constexpr wire::RequestClass kHighest = wire::RequestClass::kInteractive;
-  bool has_raised = false;
-  for (const int32_t slot : order_) {
-    Sequence& sequence = At(slot);
-    // Those that wait for another one's rows rank by that one's; a client that does not read holds
-    // nobody but itself up.
-    const bool is_passed_over = sequence.state == SequenceState::kWaiting
-                                    ? !IsAwaiting(sequence)
-                                    : sequence.seat->is_ready();
-    if (!is_passed_over) sequence.passed_since = now;
-    if (sequence.rank == kHighest || now - sequence.passed_since < kRankPatience) continue;
-    sequence.rank = kHighest;
-    has_raised = true;
-  }
-  const auto before = [this](int32_t a, int32_t b) { return RanksBefore(a, b); };
-  if (has_raised) std::ranges::sort(order_, before);
-}
-
-// By rank; whoever does not fit holds up those behind, or the large would starve. What those of its
-// class and above that run will need is theirs, or they would take it back at once; those below
-// give way to it.
-void Batch::StartWaiting(Time now) {
-  std::array<int64_t, wire::kNumRequestClasses> n_to_come{};  // blocks, of those that run by rank
-  const auto count = [&n_to_come](const Sequence& sequence, int64_t sign) {
-    n_to_come[static_cast<size_t>(sequence.rank)] += sign * BlocksToCome(sequence);
-  };
-  for (const int32_t slot : order_) count(At(slot), 1);
-  for (const int32_t slot : order_) {
-    Sequence& sequence = At(slot);
-    if (sequence.state != SequenceState::kWaiting || !sequence.seat->is_ready()) continue;
-    if (IsAwaiting(sequence) || FindAwaited(sequence)) continue;
-    const auto above = std::span(n_to_come).first(static_cast<size_t>(sequence.rank) + 1);
-    const bool is_first = slot == order_.front();
-    for (;;) {
-      const int64_t n_spoken_for = std::accumulate(above.begin(), above.end(), int64_t{0});
-      if (TryStart(sequence, n_spoken_for, now)) break;
-      const int32_t victim = LastWithBlocks();
-      if (victim < 0 || At(victim).rank <= sequence.rank) return;
-      const int32_t n_hit = cache_.Look(sequence.root, sequence.tokens, sequence.n_known() - 1);
-      const int64_t n_needed = kv::Layout::BlocksFor(sequence.n_known() - n_hit);
-      const int64_t n_short = n_needed + (is_first ? 0 : n_spoken_for) - cache_.n_available();
-      if (BlocksBelow(sequence.rank) < n_short) return;  // they would give them for nothing
-      count(At(victim), -1);
-      GiveWay(victim, now);
-    }
-    count(sequence, 1);
-  }
-}
-
-int64_t Batch::BlocksBelow(wire::RequestClass rank) const {
-  int64_t n_blocks = 0;
-  for (const int32_t slot : order_) {
-    if (At(slot).rank > rank) n_blocks += std::ssize(At(slot).lease.blocks);
-  }
-  return n_blocks;
-}
-
-int32_t Batch::LastWithBlocks() const {
-  for (size_t i = order_.size(); i-- > 0;) {
-    if (!At(order_[i]).lease.blocks.empty()) return order_[i];
-  }
-  return -1;
 }
 
 bool Batch::IsAwaiting(const Sequence& sequence) const {

@@ -105,6 +105,23 @@ TEST_F(ClassTest, BulkIsNotPassedOverForEver) {
   while (!engine->idle()) Step();
 }
 
+// An older one of the same class that nobody reads gives its blocks away, and goes on when its
+// client reads again.
+TEST_F(ClassTest, WhoseClientDoesNotReadHoldsUpNobody) {
+  Listener& slow = Submit({RequestClass::kInteractive, 300, 70});
+  for (int i = 0; i < 100; ++i) engine->Step(At(now_ms++));
+  ASSERT_FALSE(slow.ended());
+  Listener& other = Submit({RequestClass::kInteractive, 400, 3});
+  for (int i = 0; i < 50 && !other.ended(); ++i) {
+    engine->Step(At(now_ms++));
+    other.Drain();
+  }
+  EXPECT_EQ(TokensOf(other), Counting(2, 3));
+  EXPECT_EQ(n_preempted(), 1);
+  while (!engine->idle()) Step();
+  EXPECT_EQ(TokensOf(slow), Counting(2, 70));
+}
+
 // Rows of prompts are short and interactive ones come without end, two at a time.
 TEST_F(ClassTest, ABulkPromptGetsRowsInTheEnd) {
   Engine::Params params = Defaults();

@@ -249,7 +249,7 @@ void Engine::Admit(Time now) {
     if (request.script == nullptr) continue;
     const wire::ScriptPlay& script = *request.script;
     if (script.fault == wire::ScriptPlay::Fault::kSick) {
-      seq.n_healthy = seq.n_prompt + script.fault_after;
+      seq.n_healthy = int64_t{seq.n_prompt} + script.fault_after;
     }
     const Time due = now + script.first + script.pace;
     if (due > now) desk_.Sleep(*seat, due);

@@ -29,7 +29,7 @@ class StepBuilder {
       const int32_t n_rows = std::min(n_rows_[i], RowsThatFit(item));
       if (n_rows > 0) {
         AddRows(item, n_rows);
-      } else if (n_rows_[i] > 0 && &Last() > &item) {
+      } else if (n_rows_[i] > 0 && (&Last() > &item || Last().is_paused)) {
         return Without(Last());
       }
     }
@@ -39,12 +39,14 @@ class StepBuilder {
  private:
   static StepPlan Without(const PlanItem& item) { return {.parts = {}, .victim = item.slot}; }
 
-  // Of those that hold blocks. Somebody does, when there are none to be had.
+  // Of those that hold blocks, and of the paused if there are some. Somebody does, when there are
+  // none to be had.
   const PlanItem& Last() const {
-    for (size_t i = items_.size(); i-- > 0;) {
-      if (items_[i].n_blocks > 0) return items_[i];
+    const PlanItem* last = &items_.front();
+    for (const PlanItem& item : items_) {
+      if (item.n_blocks > 0 && (item.is_paused || !last->is_paused)) last = &item;
     }
-    return items_.front();
+    return *last;
   }
 
   int32_t RowsThatFit(const PlanItem& item) const {

@@ -22,6 +22,7 @@ struct PlanItem {
   int32_t n_scores = 0;      // so many rows right before the last known one need logits, too
   bool is_decoding = false;  // one row, behind the prompt
   bool may_run = true;       // false: nobody takes its tokens now
+  bool is_paused = false;    // because its client does not read: the first to give its blocks away
 };
 
 struct StepLimits {
@@ -50,8 +51,8 @@ struct StepPlan {
 // logits.
 //
 // Blocks that are not there are taken from the last that holds some, the youngest of the lowest
-// class: for anybody who decodes, and for prompts before it. With as many blocks as one sequence
-// may need, the first one always moves on.
+// class, but first from those that are paused: for anybody who decodes, and for prompts before it.
+// With as many blocks as one sequence may need, the first one always moves on.
 StepPlan Plan(std::span<const PlanItem> items, const StepLimits& limits);
 
 }  // namespace sluice::engine

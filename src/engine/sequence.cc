@@ -18,7 +18,8 @@ PlanItem Sequence::ToPlan(int32_t slot, bool may_run) const {
           .n_blocks = static_cast<int32_t>(lease.blocks.size()),
           .n_scores = seat->n_unscored(),
           .is_decoding = is_decoding(),
-          .may_run = may_run};
+          .may_run = may_run,
+          .is_paused = seat->is_paused()};
 }
 
 std::span<const kv::BlockKey> Sequence::WholeKeys() {

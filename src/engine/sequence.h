@@ -80,7 +80,7 @@ struct Sequence {
   // looked well and stay.
   bool is_sick = false;
   // Known tokens at which a script makes it sick, as if its rows were no numbers.
-  int32_t n_healthy = std::numeric_limits<int32_t>::max();
+  int64_t n_healthy = std::numeric_limits<int64_t>::max();
 
   // kRunning.
   kv::Lease lease;

@@ -147,6 +147,8 @@ class RequestDesk::Seat : ReadyList::Node {
     return request_.sampling.n_prompt_logprobs ? n_prompt - 1 - n_scored_ : 0;
   }
   bool is_ready() const { return phase_ == Phase::kReady; }
+  // Its consumer has left no room for an event.
+  bool is_paused() const { return phase_ == Phase::kPaused; }
   // Below n_running_max; no other request has it at the same time. -1 before it has begun.
   int32_t slot() const { return slot_; }
 
