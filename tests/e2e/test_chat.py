@@ -15,7 +15,7 @@ import time
 import pytest
 
 from harness import byte_tokenizer
-from harness.server import REPOSITORY, binary, environment, run_cli, script_text
+from harness.server import REPOSITORY, binary, environment, run_cli, script_text, wait_until
 
 TINY = REPOSITORY / "tests/golden/tiny-a"
 CALL = (
@@ -80,6 +80,14 @@ class Terminal:
     def say(self, line):
         self.type(line + "\n")
 
+    def end_of_input(self):
+        """Ctrl-D, once the editor has the terminal: before that the system would take it and forget it."""
+        local_modes = 3
+        wait_until(
+            lambda: not termios.tcgetattr(self.parent)[local_modes] & termios.ICANON, 10, "the editor"
+        )
+        self.type("\x04")
+
     def end(self):
         code = self.process.wait(20)
         os.close(self.parent)
@@ -107,7 +115,7 @@ def test_a_turn_shows_dimmed_reasoning_and_the_answer(terminal):
     assert "\x1b[2mI" in turn and "Hello, Grüße." in turn, turn
     assert re.search(r"\d+ tokens in, \d+ out", turn)
     terminal.read_until("> ")
-    terminal.type("\x04")
+    terminal.end_of_input()
     assert terminal.end() == 0
 
 
@@ -201,7 +209,7 @@ def test_calls_are_shown_and_their_results_asked_for(tmp_path):
         assert '[call] look {"x": 1}' in terminal.read_until("look gives> ")
         terminal.say("it is 7")
         terminal.read_until(r"Seven\.[\s\S]*> ")
-        terminal.type("\x04")
+        terminal.end_of_input()
         assert terminal.end() == 0
 
 
