@@ -132,6 +132,20 @@ struct EngineInVirtualTime {
   Status Refusal(wire::GenerateRequest request) {
     return engine->Submit(std::move(request), listeners.emplace_back(ready).queue);
   }
+  // first, first + 1, ... below 50, again and again.
+  static std::vector<TokenId> Prompt(int32_t n, int32_t first = 0) {
+    std::vector<TokenId> tokens;
+    for (int32_t i = 0; i < n; ++i) tokens.emplace_back((first + i) % 50);
+    return tokens;
+  }
+  // That ran so far.
+  int32_t Rows() const {
+    int32_t n = 0;
+    for (const std::vector<int32_t>& step : steps) {
+      n += std::accumulate(step.begin(), step.end(), 0);
+    }
+    return n;
+  }
   void DrainAll() {
     for (Listener& listener : listeners) listener.Drain();
   }

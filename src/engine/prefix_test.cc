@@ -19,18 +19,6 @@ class PrefixTest : public testing::Test, protected EngineInVirtualTime {
     params.n_prompt_rows = 512;
     return params;
   }
-  // first, first + 1, ... below 50, again and again.
-  static std::vector<TokenId> Prompt(int32_t n, int32_t first = 0) {
-    std::vector<TokenId> tokens;
-    for (int32_t i = 0; i < n; ++i) tokens.emplace_back((first + i) % 50);
-    return tokens;
-  }
-  int32_t Rows() const {
-    int32_t n = 0;
-    for (const std::vector<int32_t>& step : steps)
-      n += std::accumulate(step.begin(), step.end(), 0);
-    return n;
-  }
   // Rows that a request needs, run to its end.
   int32_t RowsOf(wire::GenerateRequest request) {
     const int32_t before = Rows();

@@ -35,7 +35,7 @@ wire::GenerateRequest AskForScores(uint64_t id, std::vector<TokenId> prompt, int
 }
 
 // 1, 2, ... 70, 1, 2, ...: what the counting model expects, but for each 71st token.
-std::vector<TokenId> Prompt(int32_t n) {
+std::vector<TokenId> CountedPrompt(int32_t n) {
   std::vector<TokenId> tokens;
   for (int32_t i = 0; i < n; ++i) tokens.emplace_back(i % 70 + 1);
   return tokens;
@@ -75,8 +75,8 @@ TEST_F(ScoringTest, EachTokenButTheFirstHasTheScoreOfTheRowBeforeIt) {
 
 TEST_F(ScoringTest, NothingIsGeneratedIfNothingIsAskedFor) {
   Start();
-  Listener& client = Submit(AskForScores(1, Prompt(20), 0));
-  Listener& shortest = Submit(AskForScores(2, Prompt(1), 0));
+  Listener& client = Submit(AskForScores(1, CountedPrompt(20), 0));
+  Listener& shortest = Submit(AskForScores(2, CountedPrompt(1), 0));
   RunAt(At(0));
   EXPECT_EQ(ScoresOf(client).size(), 19u);
   EXPECT_TRUE(TokensOf(client).empty());
@@ -89,8 +89,8 @@ TEST_F(ScoringTest, NothingIsGeneratedIfNothingIsAskedFor) {
 
 TEST_F(ScoringTest, SamplingDoesNotChangeTheScores) {
   Start();
-  Listener& plain = Submit(AskForScores(1, Prompt(9), 1));
-  wire::GenerateRequest request = AskForScores(2, Prompt(9), 1);
+  Listener& plain = Submit(AskForScores(1, CountedPrompt(9), 1));
+  wire::GenerateRequest request = AskForScores(2, CountedPrompt(9), 1);
   request.sampling.temperature = 2;
   request.sampling.top_k = 1;
   request.sampling.repetition_penalty = 2;
@@ -105,9 +105,9 @@ TEST_F(ScoringTest, SamplingDoesNotChangeTheScores) {
 
 TEST_F(ScoringTest, AStepScoresNoMoreThanItsRowsOfLogits) {
   Start(LongParams());
-  Listener& a = Submit(AskForScores(1, Prompt(200), 0));
-  Listener& b = Submit(AskForScores(2, Prompt(100), 0));
-  Listener& plain = Submit(Ask(3, Prompt(150), 1));
+  Listener& a = Submit(AskForScores(1, CountedPrompt(200), 0));
+  Listener& b = Submit(AskForScores(2, CountedPrompt(100), 0));
+  Listener& plain = Submit(Ask(3, CountedPrompt(150), 1));
   engine->Step(At(0));
   DrainAll();
   EXPECT_EQ(ScoresOf(a).size(), static_cast<size_t>(kMaxScoredRows));
@@ -122,7 +122,7 @@ TEST_F(ScoringTest, ScoresWaitForAClientThatDoesNotRead) {
   Engine::Params params = LongParams();
   params.n_prompt_rows = 4;
   Start(params);
-  Listener& client = Submit(AskForScores(1, Prompt(200), 1));
+  Listener& client = Submit(AskForScores(1, CountedPrompt(200), 1));
   while (engine->Step(At(0)) <= At(0)) {
   }
   client.Drain();
@@ -137,7 +137,7 @@ TEST_F(ScoringTest, ACancelInTheMiddleEndsIt) {
   Engine::Params params = LongParams();
   params.n_prompt_rows = 8;
   Start(params);
-  Listener& client = Submit(AskForScores(1, Prompt(200), 1));
+  Listener& client = Submit(AskForScores(1, CountedPrompt(200), 1));
   for (int i = 0; i < 3; ++i) engine->Step(At(0));
   engine->Cancel(RequestId(1));
   RunAt(At(1));
@@ -148,11 +148,11 @@ TEST_F(ScoringTest, ACancelInTheMiddleEndsIt) {
 
 TEST_F(ScoringTest, ARowThatIsNoNumberEndsTheRequestAlone) {
   Start();
-  std::vector<TokenId> prompt = Prompt(20);
+  std::vector<TokenId> prompt = CountedPrompt(20);
   prompt[11] = CountingModel::kSick;
   Listener& sick = Submit(AskForScores(1, prompt, 5));
   Listener& unscored = Submit(Ask(2, prompt, 1));
-  Listener& well = Submit(AskForScores(3, Prompt(20), 1));
+  Listener& well = Submit(AskForScores(3, CountedPrompt(20), 1));
   RunAt(At(0));
   EXPECT_EQ(sick.end().status.code(), ErrorCode::kInternal);
   EXPECT_LT(ScoresOf(sick).size(), 12u);
@@ -162,10 +162,10 @@ TEST_F(ScoringTest, ARowThatIsNoNumberEndsTheRequestAlone) {
 
 TEST_F(ScoringTest, AScoredPromptSharesNothing) {
   Start(LongParams());
-  Submit(Ask(1, Prompt(200), 1));
+  Submit(Ask(1, CountedPrompt(200), 1));
   RunAt(At(0));
-  Listener& scored = Submit(AskForScores(2, Prompt(200), 1));
-  Listener& choice = Submit(AskForScores(3, Prompt(200), 1));
+  Listener& scored = Submit(AskForScores(2, CountedPrompt(200), 1));
+  Listener& choice = Submit(AskForScores(3, CountedPrompt(200), 1));
   RunAt(At(1));
   for (const Listener* client : {&scored, &choice}) {
     EXPECT_EQ(ScoresOf(*client).size(), 199u) << "rows that were found have no logits";
@@ -174,9 +174,9 @@ TEST_F(ScoringTest, AScoredPromptSharesNothing) {
   EXPECT_EQ(engine->batch()->counts().n_forked, 0);
 
   // Nor do others find what it computed.
-  Submit(AskForScores(4, Prompt(300), 0));
+  Submit(AskForScores(4, CountedPrompt(300), 0));
   RunAt(At(2));
-  std::vector<TokenId> longer = Prompt(300);
+  std::vector<TokenId> longer = CountedPrompt(300);
   longer.erase(longer.begin());
   Submit(AskForScores(5, longer, 0));
   RunAt(At(3));
@@ -190,11 +190,11 @@ TEST_F(ScoringTest, WhoGaveWayTellsNoScoreTwice) {
   params.n_prompt_rows = 2;
   params.n_blocks = 10;  // one sequence of full length
   Start(params);
-  wire::GenerateRequest older = Ask(1, Prompt(60), 400);
+  wire::GenerateRequest older = Ask(1, CountedPrompt(60), 400);
   older.sampling.logit_bias = {{.token = TokenId(5), .bias = 100}};  // it never ends by itself
   Listener& first = Submit(std::move(older));
   engine->Step(At(0));
-  Listener& scored = Submit(AskForScores(2, Prompt(500), 1));
+  Listener& scored = Submit(AskForScores(2, CountedPrompt(500), 1));
   for (int ms = 1; !engine->idle(); ++ms) {
     engine->Step(At(ms));
     DrainAll();

@@ -30,18 +30,6 @@ class StoreTest : public testing::Test, protected EngineInVirtualTime {
     params.bell = {.ring = [](void* n) { ++*static_cast<int*>(n); }, .context = &n_rings};
     return params;
   }
-  // first, first + 1, ... below 50, again and again.
-  static std::vector<TokenId> Prompt(int32_t n, int32_t first = 0) {
-    std::vector<TokenId> tokens;
-    for (int32_t i = 0; i < n; ++i) tokens.emplace_back((first + i) % 50);
-    return tokens;
-  }
-  int32_t Rows() const {
-    int32_t n = 0;
-    for (const std::vector<int32_t>& step : steps)
-      n += std::accumulate(step.begin(), step.end(), 0);
-    return n;
-  }
   void Step() {
     engine->Step(At(++now_ms));
     DrainAll();

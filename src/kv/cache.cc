@@ -18,10 +18,9 @@ int32_t Cache::Look(const BlockKey& root, std::span<const TokenId> tokens, int32
   return shares_ && n_max > 0 ? index_.Find(root, tokens, n_max).n_tokens() : 0;
 }
 
-std::optional<Cache::Hit> Cache::Take(const Start& start, Lease& lease, Copy& copy) {
+bool Cache::TakeFull(const Start& start, Lease& lease, PrefixIndex::Match& match) {
   SLUICE_CHECK(lease.blocks.empty() && lease.node == PrefixIndex::kNone);
-  copy = {};
-  PrefixIndex::Match match;
+  match = {};
   if (shares_ && start.n_max > 0) match = index_.Find(start.root, start.tokens, start.n_max);
   lease.root = start.root;
   lease.blocks = index_.BlocksOf(match.node);
@@ -29,10 +28,15 @@ std::optional<Cache::Hit> Cache::Take(const Start& start, Lease& lease, Copy& co
   lease.n_sealed = static_cast<int32_t>(lease.blocks.size());
   MovePin(lease, match.node);
   const int64_t n_needed = Layout::BlocksFor(std::ssize(start.tokens)) - std::ssize(lease.blocks);
-  if (!start.is_first && n_needed + start.n_spoken_for > n_available()) {
-    Release(lease, {});
-    return std::nullopt;
-  }
+  if (start.is_first || n_needed + start.n_spoken_for <= n_available()) return true;
+  Release(lease, {});
+  return false;
+}
+
+std::optional<Cache::Hit> Cache::Take(const Start& start, Lease& lease, Copy& copy) {
+  copy = {};
+  PrefixIndex::Match match;
+  if (!TakeFull(start, lease, match)) return std::nullopt;
   Hit hit{.n_tokens = match.n_full, .parts = match.parts};
   if (match.partial == PrefixIndex::kNone) return hit;
   // Its rows are copied before anything else happens, so it may be evicted afterwards, not before.
@@ -52,18 +56,9 @@ bool Cache::Reserve(const Start& start,
                     const Room& room,
                     Lease& lease,
                     std::vector<BlockId>& blocks) {
-  SLUICE_CHECK(lease.blocks.empty() && lease.node == PrefixIndex::kNone && shares_);
-  const PrefixIndex::Match match = index_.Find(start.root, start.tokens, start.n_max);
-  lease.root = start.root;
-  lease.blocks = index_.BlocksOf(match.node);
-  lease.is_own.assign(lease.blocks.size(), 0);
-  lease.n_sealed = static_cast<int32_t>(lease.blocks.size());
-  MovePin(lease, match.node);
-  const int64_t n_needed = Layout::BlocksFor(std::ssize(start.tokens)) - std::ssize(lease.blocks);
-  if (!start.is_first && n_needed + start.n_spoken_for > n_available()) {
-    Release(lease, {});
-    return false;
-  }
+  SLUICE_CHECK(shares_);
+  PrefixIndex::Match match;
+  if (!TakeFull(start, lease, match)) return false;
   blocks.clear();
   const auto n_missing = static_cast<int32_t>(room.n_end - std::ssize(lease.blocks));
   const int32_t n_blocks = std::min(n_missing, room.n_max);

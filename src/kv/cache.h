@@ -130,6 +130,8 @@ class Cache {
 
  private:
   BlockId TakeBlock();
+  // The full blocks that are there, into an empty lease, if all of start's tokens find room.
+  bool TakeFull(const Start& start, Lease& lease, PrefixIndex::Match& match);
   void MovePin(Lease& lease, NodeId to);
 
   bool IsSaving(BlockId block) const { return saving_[static_cast<size_t>(block.value)] != 0; }
