@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "app/known_models.h"
 #include "base/limits.h"
 
 namespace sluice::app {
@@ -29,8 +30,12 @@ void DeclareActions(AppOptions& o, OptionSet& set) {
 void DeclareModel(AppOptions& o, OptionSet& set) {
   set.Group("Model");
   set.Add("model", &o.model,
-          {.help = "Folder of the model that answers; the first argument of the command, without "
-                   "a flag, is the same.",
+          {.help = "Model that answers: its folder, a .gguf file, or the name of one that `sluice "
+                   "pull` has fetched; the first argument of the command, without a flag, is the "
+                   "same.",
+           .value = "MODEL"});
+  set.Add("models-dir", &o.models_dir,
+          {.help = "Folder of fetched models; without it sluice in the user's cache folder.",
            .value = "FOLDER"});
   set.Add(
       "script", &o.script,
@@ -148,13 +153,26 @@ Status AppOptions::ReadSources(OptionSet& set,
   }
   codec.FillIn(set);
   if (strict_determinism) replay = engine::Replay::kExact;
+  models_dir_of_user = DefaultModelsDir(environment);
+  return FindModel(files);
+}
+
+Status AppOptions::FindModel(FileSystem& files) {
+  SLUICE_TRY(model, ModelPath(files, model, models_dir.empty() ? models_dir_of_user : models_dir));
   return Status::Ok();
 }
 
 Status AppOptions::CheckAnswers() const {
   if (!script.empty() || !model.empty()) return Status::Ok();
+  const KnownModel& known = KnownModels().front();
   return Status::Invalid(
-      "MODEL, a folder, or --script FILE is to answer, such as share/demo.jsonl; none is named");
+      fmt::format("nothing is named that answers. MODEL may be\n"
+                  "  {}: a small model; `sluice pull {}` fetches its {} MB first\n"
+                  "  the folder of a model as published (DeepSeek-V4.1), or of a Llama or Qwen2 "
+                  "model\n"
+                  "  a .gguf file of a Llama or Qwen2 model\n"
+                  "and --script FILE, such as share/demo.jsonl, answers without a model",
+                  known.name, known.name, known.n_bytes / 1'000'000));
 }
 
 int64_t AppOptions::WaitingTokensMax(int32_t n_context) const {

@@ -23,6 +23,12 @@ int64_t BlocksToCome(const Sequence& sequence) {
   return std::max<int64_t>(0, kv::Layout::BlocksFor(sequence.n_known() + 1) - n_held);
 }
 
+// To one that starts with this rank. Whose client does not read gives way to all: it could hold
+// its blocks for ever.
+bool GivesWay(const Sequence& sequence, wire::RequestClass rank) {
+  return sequence.rank > rank || sequence.seat->is_paused();
+}
+
 }  // namespace
 
 bool Batch::RanksBefore(int32_t slot, int32_t other) const {
@@ -72,8 +78,7 @@ void Batch::StartWaiting(Time now) {
       if (TryStart(sequence, n_spoken_for, now)) break;
       const int32_t victim = LastWithBlocks();
       if (victim < 0) return;
-      const bool gives_way = At(victim).rank > sequence.rank || At(victim).seat->is_paused();
-      if (!gives_way) return;
+      if (!GivesWay(At(victim), sequence.rank)) return;
       const int32_t n_hit = cache_.Look(sequence.root, sequence.tokens, sequence.n_known() - 1);
       const int64_t n_needed = kv::Layout::BlocksFor(sequence.n_known() - n_hit);
       const int64_t n_short = n_needed + (is_first ? 0 : n_spoken_for) - cache_.n_available();
@@ -88,8 +93,7 @@ void Batch::StartWaiting(Time now) {
 int64_t Batch::BlocksBelow(wire::RequestClass rank) const {
   int64_t n_blocks = 0;
   for (const int32_t slot : order_) {
-    const bool gives_way = At(slot).rank > rank || At(slot).seat->is_paused();
-    if (gives_way) n_blocks += std::ssize(At(slot).lease.blocks);
+    if (GivesWay(At(slot), rank)) n_blocks += std::ssize(At(slot).lease.blocks);
   }
   return n_blocks;
 }
