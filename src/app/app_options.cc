@@ -165,14 +165,12 @@ Status AppOptions::FindModel(FileSystem& files) {
 Status AppOptions::CheckAnswers() const {
   if (!script.empty() || !model.empty()) return Status::Ok();
   const KnownModel& known = KnownModels().front();
-  return Status::Invalid(
-      fmt::format("nothing is named that answers. MODEL may be\n"
-                  "  {}: a small model; `sluice pull {}` fetches its {} MB first\n"
-                  "  the folder of a model as published (DeepSeek-V4.1), or of a Llama or Qwen2 "
-                  "model\n"
-                  "  a .gguf file of a Llama or Qwen2 model\n"
-                  "and --script FILE, such as share/demo.jsonl, answers without a model",
-                  known.name, known.name, known.n_bytes / 1'000'000));
+  return Status::Invalid(fmt::format(
+      "nothing is named that answers. MODEL may be {0} (`sluice pull {0}` fetches its {1} MB\n"
+      "first), a folder of DeepSeek-V4.1, Llama or Qwen2 as published, or a .gguf file of the "
+      "latter two;\n"
+      "--script FILE, such as share/demo.jsonl, answers without a model",
+      known.name, known.n_bytes / 1'000'000));
 }
 
 int64_t AppOptions::WaitingTokensMax(int32_t n_context) const {
