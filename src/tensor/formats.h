@@ -2,6 +2,7 @@
 // to the bit on every machine.
 //
 //   bf16   1-8-7                                               16 bits
+//   f16    1-5-10, bias 15                                     16 bits, read only
 //   E4M3   1-4-3, bias 7, largest 448, no infinity, 0x7f NaN   8 bits
 //   E2M1   +-{0, .5, 1, 1.5, 2, 3, 4, 6}, code 8 is -0         4 bits, two per byte, low nibble
 //   even E8M0   2^(byte - 127)                                      8 bits
@@ -28,6 +29,19 @@ constexpr Bf16 ToBf16(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   if ((bits & 0x7FFFFFFF) > 0x7F800000) return {static_cast<uint16_t>((bits >> 16) | 0x40)};  // NaN
   return {static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)};
+}
+
+// The value of an IEEE 754 binary16, infinities and NaN included.
+constexpr float FromF16(uint16_t bits) {
+  // Exponent and mantissa move to their places in a float, whose bias is 112 larger. The factor
+  // 2^112 mends that, subnormal ones included, and all products are exact. What has exponent 31 is
+  // lifted to 255 instead.
+  const uint32_t magnitude = uint32_t{bits & 0x7FFFU} << 13;
+  const bool is_special = magnitude >= 0x0F800000;
+  const uint32_t value = is_special
+                             ? magnitude + 0x70000000
+                             : std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
+  return std::bit_cast<float>(value | uint32_t{bits & 0x8000U} << 16);
 }
 
 // x rounded to bf16, as a float.
