@@ -249,8 +249,8 @@ TEST_P(BlockLinear, DenormalsAreFlushedWhereOpSaysSo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, BlockLinear, testing::ValuesIn(kFormats), [](const auto& info) {
-  return std::string(NameOf(info.param));
+INSTANTIATE_TEST_SUITE_P(Formats, BlockLinear, testing::ValuesIn(kFormats), [](const auto& format) {
+  return std::string(NameOf(format.param));
 });
 
 }  // namespace
