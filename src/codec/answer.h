@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "codec/conversation.h"
 #include "codec/dialect.h"
+#include "codec/format.h"
 #include "codec/output_event.h"
 #include "wire/event.h"
 #include "wire/usage.h"
@@ -19,9 +20,9 @@ namespace sluice::codec {
 
 class Answer {
  public:
-  // `format` outlives the answer.
+  // What `format` names outlives the answer.
   Answer(const Dialect& dialect,
-         const deepseek_v41::Format& format,
+         Format format,
          AnswerSpec spec,
          AnswerIdentity identity);
   ~Answer();

@@ -14,15 +14,13 @@
 #include "base/time.h"
 #include "codec/constraint.h"
 #include "codec/conversation.h"
+#include "codec/format.h"
 #include "codec/profile.h"
 #include "wire/request.h"
 
 namespace sluice::codec {
 
 class ScriptBook;
-namespace deepseek_v41 {
-class Format;
-}
 namespace responses {
 class ResponseStore;
 }
@@ -46,7 +44,7 @@ struct ModelCard {
 
 struct PrepareContext {
   const ModelCard& model;
-  const deepseek_v41::Format& format;  // how the model reads and writes
+  Format format;                 // how the model reads and writes
   ScriptBook* script = nullptr;        // --script: answers come from it
   bool strict = false;                 // unknown request fields are refused
   bool default_thinking = true;

@@ -18,7 +18,7 @@
 #include <string_view>
 
 #include "codec/conversation.h"
-#include "codec/format/deepseek_v41/event_list.h"
+#include "codec/format/event_list.h"
 #include "codec/format/deepseek_v41/tag_reader.h"
 
 namespace sluice::codec::deepseek_v41 {
