@@ -121,7 +121,7 @@ void Soften(int32_t query, Arithmetic arithmetic, Workspace<Sum>& work) {
   for (int32_t i = 0; i < n; i += 4) {
     simd::Floats4 four;
     std::copy_n(p + i, 4, reinterpret_cast<float*>(&four));
-    four = simd::Exp(four - top, arithmetic);
+    four = simd::Exp4(four - top, arithmetic);
     std::copy_n(reinterpret_cast<const float*>(&four), 4, p + i);
   }
   const float shrink = simd::Exp(work.tops[query] - top, arithmetic);

@@ -14,7 +14,7 @@ namespace sluice::simd {
 typedef float Floats4 __attribute__((vector_size(16)));
 typedef int32_t Ints4 __attribute__((vector_size(16)));
 
-inline Floats4 ExpFloat32(Floats4 x) {
+inline Floats4 Exp4Float32(Floats4 x) {
   constexpr float kRound = 0x1.8p23F;
   const Floats4 round = {kRound, kRound, kRound, kRound};
   const Floats4 low = {-88.0F, -88.0F, -88.0F, -88.0F};
@@ -41,8 +41,8 @@ inline Floats4 ExpFloat32(Floats4 x) {
   return x < lowest ? zero : value;
 }
 
-inline Floats4 Exp(Floats4 x, Arithmetic arithmetic) {
-  if (arithmetic == Arithmetic::kFloat32) return ExpFloat32(x);
+inline Floats4 Exp4(Floats4 x, Arithmetic arithmetic) {
+  if (arithmetic == Arithmetic::kFloat32) return Exp4Float32(x);
   return Floats4{Exp(x[0], arithmetic), Exp(x[1], arithmetic), Exp(x[2], arithmetic),
                  Exp(x[3], arithmetic)};
 }

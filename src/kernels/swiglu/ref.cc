@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kValues = 1024;
 
 // simd::Silu in four lanes.
-simd::Floats4 SiluFloat32(simd::Floats4 x) { return x / (simd::ExpFloat32(-x) + 1.0F); }
+simd::Floats4 SiluFloat32(simd::Floats4 x) { return x / (simd::Exp4Float32(-x) + 1.0F); }
 
 void RunValues(const Params& params, int64_t begin, int64_t end, Arithmetic arithmetic) {
   int64_t i = begin;
