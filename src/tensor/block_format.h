@@ -50,13 +50,6 @@ constexpr BlockShape ShapeOf(MatrixFormat format) {
   }
 }
 
-// The parts of one block, for whoever sums codes before he scales.
-// codes   [n_values], in the order of the inputs
-// scales  [n_values / group]
-// mins    the same; untouched where the format has none
-void DecodeBlockCodes(MatrixFormat format, const uint8_t* block, int8_t* codes);
-void DecodeBlockScales(MatrixFormat format, const uint8_t* block, float* scales, float* mins);
-
 // The values of one block, [n_values].
 void DecodeBlock(MatrixFormat format, const uint8_t* block, float* out);
 

@@ -56,9 +56,9 @@ void DecodeMatrixPart(const Matrix& matrix, int64_t row, int64_t first, int64_t 
 void DecodeMatrixRow(const Matrix& matrix, int64_t row, float* out);
 
 // Where rows [first, first + n) hold something that is infinite or NaN: the index of the value in
-// its row, of the block in a block format (one of its scales). Not for FP8 and FP4. row -1: nowhere.
+// its row, in a block format that of the block (one of its scales). Not for FP8 and FP4.
 struct MatrixPlace {
-  int64_t row = -1;
+  int64_t row = -1;  // nowhere
   int64_t index = 0;
 };
 MatrixPlace FindNonFinite(const Matrix& matrix, int64_t first, int64_t n);
