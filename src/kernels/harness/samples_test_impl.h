@@ -71,8 +71,8 @@ class Samples {
         if (!is_scale && !(place == 2 && shape.has_min)) continue;
         // High byte: sign, exponent from 2^-8 (K formats: 2^-14, their factors go to 63 or 127).
         const int32_t exponent = (is_k ? 1 : 7) + Below(3);
-        blocks[block + place + 1] = static_cast<uint8_t>(
-            (Below(2) << 7) | (exponent << 2) | (blocks[block + place + 1] & 3));
+        blocks[block + place + 1] = static_cast<uint8_t>((Below(2) << 7) | (exponent << 2) |
+                                                         (blocks[block + place + 1] & 3));
       }
     }
   }

@@ -100,8 +100,10 @@ class GgufFile {
  private:
   GgufFile() = default;
   const Entry* Find(std::string_view key) const;
-  Result<const Entry*> Need(std::string_view key, std::string_view wanted) const;
-  Result<const Entry*> NeedList(std::string_view key, std::string_view wanted) const;
+  Result<const Entry*> Need(std::string_view key,
+                            std::string_view wanted,
+                            bool is_list,
+                            bool (*is_wanted)(GgufType)) const;
   Status CheckSplit() const;
   Status ReadTensors(int64_t n_tensors, int64_t at);
 
@@ -112,7 +114,7 @@ class GgufFile {
   int64_t n_data_bytes_ = 0;
 };
 
-// kInvalidArgument if one of the rows [first, first + n) of a weight holds an infinity or NaN, as a
+// kCorrupt if one of the rows [first, first + n) of a weight holds an infinity or NaN, as a
 // value or as a scale; names tensor, row and value or block. Reads these rows once, so that a
 // caller can go through a model in steps.
 Status CheckFinite(std::string_view name, const Matrix& matrix, int64_t first, int64_t n);
