@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/result.h"
+
 namespace sluice::model {
 namespace {
 
