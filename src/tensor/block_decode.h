@@ -24,7 +24,7 @@ constexpr int32_t ScaleByteOf(MatrixFormat format) {
 inline constexpr int32_t kMinByte = 2;
 
 // Low nibbles are the first n codes, high nibbles the next.
-inline void SplitNibbles(const uint8_t* bytes, int32_t n, uint8_t* codes) {
+inline void SplitNibbles(const uint8_t* __restrict bytes, int32_t n, uint8_t* __restrict codes) {
   for (int32_t i = 0; i < n; ++i) codes[i] = bytes[i] & 15;
   for (int32_t i = 0; i < n; ++i) codes[n + i] = static_cast<uint8_t>(bytes[i] >> 4);
 }

@@ -34,15 +34,17 @@ constexpr Bf16 ToBf16(float x) {
 // The value of an IEEE 754 binary16, infinities and NaN included. No denormal float on the way, so
 // flushing them changes nothing, and no branch, so that a loop of it becomes vectors.
 constexpr float FromF16(uint16_t bits) {
-  const uint32_t magnitude = uint32_t{bits & 0x7FFFU} << 13;
-  const uint32_t normal = magnitude + (112U << 23);  // the exponent's bias is 112 larger
-  // Subnormal: (2^-14 + value) - 2^-14, exact.
-  const uint32_t subnormal =
-      std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude + (113U << 23)) - 0x1p-14F);
-  const uint32_t special = magnitude + (224U << 23);
-  const uint32_t finite = magnitude < 0x00800000 ? subnormal : normal;
-  const uint32_t value = magnitude >= 0x0F800000 ? special : finite;
-  return std::bit_cast<float>(value | uint32_t{bits & 0x8000U} << 16);
+  constexpr int32_t kExponentOne = 1 << 23;
+  const int32_t magnitude = (bits & 0x7FFF) << 13;
+  // The exponent's bias is 112 larger; infinity and NaN, from 31 << 23 on, go up as much again.
+  const int32_t is_special = -(magnitude >= 31 * kExponentOne ? 1 : 0);
+  const int32_t normal = magnitude + 112 * kExponentOne + (is_special & 112 * kExponentOne);
+  // (2^-14 + value) - 2^-14, exact.
+  const int32_t subnormal = std::bit_cast<int32_t>(
+      std::bit_cast<float>(magnitude + 113 * kExponentOne) - 0x1p-14F);
+  const int32_t is_subnormal = -(magnitude < kExponentOne ? 1 : 0);
+  const int32_t value = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+  return std::bit_cast<float>(static_cast<uint32_t>(value) | uint32_t{bits & 0x8000U} << 16);
 }
 
 // x rounded to bf16, as a float.
