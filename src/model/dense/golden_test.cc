@@ -69,8 +69,8 @@ TEST_P(DenseGolden, TheLikeliestTokenIsTheSameWhereverItLeadsByMoreThanTheNoise)
   EXPECT_GT(n_clear, n_rows / 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, DenseGolden, testing::ValuesIn(kTinyModels), [](const auto& info) {
-  std::string name = info.param;
+INSTANTIATE_TEST_SUITE_P(Models, DenseGolden, testing::ValuesIn(kTinyModels), [](const auto& param) {
+  std::string name = param.param;
   std::erase(name, '.');
   return name;
 });

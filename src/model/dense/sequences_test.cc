@@ -123,8 +123,8 @@ TEST_P(DenseSequences, ImagesAreRefused) {
 INSTANTIATE_TEST_SUITE_P(Models,
                          DenseSequences,
                          testing::ValuesIn(kTinyModels),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& param) {
+                           std::string name = param.param;
                            std::erase(name, '.');
                            return name;
                          });
