@@ -40,8 +40,8 @@ constexpr float FromF16(uint16_t bits) {
   const int32_t is_special = -(magnitude >= 31 * kExponentOne ? 1 : 0);
   const int32_t normal = magnitude + 112 * kExponentOne + (is_special & 112 * kExponentOne);
   // (2^-14 + value) - 2^-14, exact.
-  const int32_t subnormal = std::bit_cast<int32_t>(
-      std::bit_cast<float>(magnitude + 113 * kExponentOne) - 0x1p-14F);
+  const int32_t subnormal =
+      std::bit_cast<int32_t>(std::bit_cast<float>(magnitude + 113 * kExponentOne) - 0x1p-14F);
   const int32_t is_subnormal = -(magnitude < kExponentOne ? 1 : 0);
   const int32_t value = (subnormal & is_subnormal) | (normal & ~is_subnormal);
   return std::bit_cast<float>(static_cast<uint32_t>(value) | uint32_t{bits & 0x8000U} << 16);

@@ -1,14 +1,15 @@
-// y = x W^T with W in blocks: the formula with its loops turned so that a baseline machine can serve
-// from it.
+// y = x W^T with W in blocks: the formula with its loops turned so that a baseline machine can
+// serve from it.
 //
-// A worker takes 16 outputs, a tile, and of their rows one block after another. The codes of a group
-// are turned into columns of 16 outputs; then each row of x goes over them. One row alone uses the
-// columns as they are made; several rows share them as floats. Products, sums and their order are
-// the same in both ways, so a row does not know how many go with it.
+// A worker takes 16 outputs, a tile, and of their rows one block after another. The codes of a
+// group are turned into columns of 16 outputs; then each row of x goes over them. One row alone
+// uses the columns as they are made; several rows share them as floats. Products, sums and their
+// order are the same in both ways, so a row does not know how many go with it.
 
 #include <emmintrin.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 #include "kernels/block_linear/op.h"
@@ -21,7 +22,7 @@ namespace sluice::ops::block_linear {
 namespace {
 
 constexpr int64_t kOutputs = 16;
-constexpr int64_t kVectors = kOutputs / 4;
+constexpr int kVectors = kOutputs / 4;
 // Rows that share what was decoded: at 32 it costs a twentieth of their products.
 constexpr int64_t kRows = 32;
 // Inputs are made floats, and added up for the minima, once for so many tiles.
@@ -57,6 +58,9 @@ struct Traits {
   static constexpr int64_t kGroup = kShape.group;
   static constexpr int64_t kGroups = kShape.n_values / kShape.group;
   static constexpr bool kSigned = !kShape.has_min;
+  // Blocks of 16 bytes of nibbles are turned before they are split: half the work.
+  static constexpr bool kTurnsPacked =
+      kFormat == MatrixFormat::kQ4_0 || kFormat == MatrixFormat::kQ4_1;
 };
 
 // x as floats, and t_g of each group where there are minima.
@@ -96,7 +100,11 @@ void LoadBlocks(const Matrix& weight, Range outputs, int64_t block, Workspace& w
     for (int64_t line = 0; line < T::kShape.n_bytes; line += 64) {
       _mm_prefetch(bytes + kOutputs * row_bytes + line, _MM_HINT_T0);
     }
-    DecodeCodes<kFormat>(bytes, work.codes + o * T::kShape.n_values);
+    if constexpr (T::kTurnsPacked) {
+      std::memcpy(work.codes + o * 16, bytes + T::kShape.n_bytes - 16, 16);
+    } else {
+      DecodeCodes<kFormat>(bytes, work.codes + o * T::kShape.n_values);
+    }
     if constexpr (T::kGroups == 1) {
       scales[o] = F16BitsAt(bytes + ScaleByteOf(kFormat));
       mins[o] = F16BitsAt(bytes + kMinByte);
@@ -111,69 +119,47 @@ void LoadBlocks(const Matrix& weight, Range outputs, int64_t block, Workspace& w
     }
   }
   if constexpr (T::kGroups == 1) {
-    for (int64_t o = 0; o < kOutputs; ++o) work.scales[o] = FromF16(scales[o]);
-    if (T::kShape.has_min) {
-      for (int64_t o = 0; o < kOutputs; ++o) work.mins[o] = FromF16(mins[o]);
-    }
+    simd::F16ToFloats(scales, work.scales);
+    if (T::kShape.has_min) simd::F16ToFloats(mins, work.mins);
   }
 }
-
-// The chains s_g of kCount rows with 16 outputs.
-template <int kCount>
-struct GroupSums {
-  __m128 sums[kCount][kVectors];
-};
 
 // A column of 16 weights from the panel of a group.
 struct PanelColumn {
   const float* weights;
-  template <int kVector>
-  __m128 Get() const {
-    return _mm_load_ps(weights + kVector * 4);
-  }
+  __m128 Get(int v) const { return _mm_load_ps(weights + v * 4); }
 };
 
-// One input of each row; inputs[row] in all lanes.
-template <int kCount, typename Column>
-inline void AddColumn(const Column& column, const __m128* inputs, GroupSums<kCount>& group) {
-  const auto add = [&]<int kVector>() {
-    const __m128 weights = column.template Get<kVector>();
-    for (int row = 0; row < kCount; ++row) {
-      __m128& sum = group.sums[row][kVector];
-      sum = _mm_add_ps(sum, _mm_mul_ps(weights, inputs[row]));
-    }
-  };
-  add.template operator()<0>();
-  add.template operator()<1>();
-  add.template operator()<2>();
-  add.template operator()<3>();
-}
-
-// Inputs k to k + 3 in the order of the chains: 1, 0, 3, 2.
+// The chains s_g of kCount rows with 16 outputs. column_at(k).Get(v): weights of input k.
 template <int kCount, typename ColumnAt>
-inline void AddFour(const float* x,
-                    int64_t x_stride,
-                    int64_t k,
-                    const ColumnAt& column_at,
-                    GroupSums<kCount>& group) {
-  __m128 four[kCount];
-  for (int row = 0; row < kCount; ++row) four[row] = _mm_loadu_ps(x + row * x_stride + k);
-  const auto add = [&]<int kLane>() {
+inline void SumGroup(const float* x,
+                     int64_t x_stride,
+                     int64_t n,
+                     const ColumnAt& column_at,
+                     __m128 (&sums)[kCount][kVectors]) {
+  for (auto& row_sums : sums) {
+    for (__m128& sum : row_sums) sum = _mm_setzero_ps();
+  }
+  const auto add = [&](int64_t k) __attribute__((always_inline)) {
+    const auto column = column_at(k);
     __m128 inputs[kCount];
-    for (int row = 0; row < kCount; ++row) {
-      inputs[row] = _mm_shuffle_ps(four[row], four[row], kLane * 0x55);
+    for (int row = 0; row < kCount; ++row) inputs[row] = _mm_set1_ps(x[row * x_stride + k]);
+    for (int v = 0; v < kVectors; ++v) {
+      const __m128 weights = column.Get(v);
+      for (int row = 0; row < kCount; ++row) {
+        sums[row][v] = _mm_add_ps(sums[row][v], _mm_mul_ps(inputs[row], weights));
+      }
     }
-    AddColumn(column_at(k + kLane), inputs, group);
   };
-  add.template operator()<1>();
-  add.template operator()<0>();
-  add.template operator()<3>();
-  add.template operator()<2>();
+  for (int64_t k = 0; k < n; k += 2) {
+    add(k + 1);
+    add(k);
+  }
 }
 
 // sums += scale * s_g, then += min * t_g.
 template <int kCount, bool kHasMin>
-inline void AddGroup(const GroupSums<kCount>& group,
+inline void AddGroup(const __m128 (&group)[kCount][kVectors],
                      const float* scales,
                      const float* mins,
                      const float* x_sums,
@@ -183,7 +169,7 @@ inline void AddGroup(const GroupSums<kCount>& group,
     for (int v = 0; v < kVectors; ++v) {
       float* at = sums + row * kOutputs + v * 4;
       __m128 sum = _mm_load_ps(at);
-      sum = _mm_add_ps(sum, _mm_mul_ps(_mm_load_ps(scales + v * 4), group.sums[row][v]));
+      sum = _mm_add_ps(sum, _mm_mul_ps(_mm_load_ps(scales + v * 4), group[row][v]));
       if constexpr (kHasMin) {
         const __m128 x_sum = _mm_set1_ps(x_sums[row * x_sums_stride]);
         sum = _mm_add_ps(sum, _mm_mul_ps(_mm_load_ps(mins + v * 4), x_sum));
@@ -210,10 +196,7 @@ class GroupOfTile {
     for (int64_t k = 0; k < T::kGroup; ++k) {
       const simd::WidenedBytes<T::kSigned> column(work_.columns[k]);
       float* out = work_.panel + k * kOutputs;
-      _mm_store_ps(out, column.template Get<0>());
-      _mm_store_ps(out + 4, column.template Get<1>());
-      _mm_store_ps(out + 8, column.template Get<2>());
-      _mm_store_ps(out + 12, column.template Get<3>());
+      for (int v = 0; v < kVectors; ++v) _mm_store_ps(out + v * 4, column.Get(v));
     }
     const auto from_panel = [&](int64_t k) { return PanelColumn{work_.panel + k * kOutputs}; };
     int64_t row = 0;
@@ -225,6 +208,18 @@ class GroupOfTile {
   using T = Traits<kFormat>;
 
   void MakeColumns(int64_t group) {
+    if constexpr (T::kTurnsPacked) {
+      simd::TransposeBytes(work_.codes, 16, work_.columns);
+      const __m128i nibble = _mm_set1_epi8(15);
+      const __m128i zero_code = _mm_set1_epi8(T::kSigned ? 8 : 0);
+      for (int64_t k = 0; k < 16; ++k) {
+        const __m128i pair = work_.columns[k];
+        const __m128i high = _mm_and_si128(_mm_srli_epi16(pair, 4), nibble);
+        work_.columns[k] = _mm_sub_epi8(_mm_and_si128(pair, nibble), zero_code);
+        work_.columns[16 + k] = _mm_sub_epi8(high, zero_code);
+      }
+      return;
+    }
     for (int64_t k = 0; k < T::kGroup; k += 16) {
       simd::TransposeBytes(work_.codes + group * T::kGroup + k, T::kShape.n_values,
                            work_.columns + k);
@@ -233,12 +228,8 @@ class GroupOfTile {
 
   template <int kCount, typename ColumnAt>
   void AddRows(int64_t group, int64_t at, int64_t row, const ColumnAt& column_at) {
-    GroupSums<kCount> sums;
-    for (auto& row_sums : sums.sums) {
-      for (__m128& sum : row_sums) sum = _mm_setzero_ps();
-    }
-    const float* x = work_.x + row * n_inputs_ + at;
-    for (int64_t k = 0; k < T::kGroup; k += 4) AddFour(x, n_inputs_, k, column_at, sums);
+    __m128 sums[kCount][kVectors];
+    SumGroup<kCount>(work_.x + row * n_inputs_ + at, n_inputs_, T::kGroup, column_at, sums);
     const int64_t n_groups = n_inputs_ / T::kGroup;
     AddGroup<kCount, T::kShape.has_min>(
         sums, work_.scales + group * kOutputs, work_.mins + group * kOutputs,

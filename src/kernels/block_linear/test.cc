@@ -113,8 +113,9 @@ struct Shape {
 
 // Tiles of 16 outputs, runs of 8 tiles, groups of 32 rows and pieces of inputs that are cut, full
 // or just passed.
-constexpr Shape kShapes[] = {{1, 1, 32},    {1, 16, 256},   {2, 17, 96},  {3, 40, 512}, {5, 129, 64},
-                             {33, 15, 256}, {66, 18, 1024}, {1, 3, 16640}, {32, 33, 768}};
+constexpr Shape kShapes[] = {{1, 1, 32},     {1, 16, 256},  {2, 17, 96},
+                             {3, 40, 512},   {5, 129, 64},  {33, 15, 256},
+                             {66, 18, 1024}, {1, 3, 16640}, {32, 33, 768}};
 
 class BlockLinear : public testing::TestWithParam<MatrixFormat> {};
 
@@ -163,9 +164,10 @@ TEST_P(BlockLinear, SumsAreThoseOfTheValuesOfTheWeight) {
       double parts_magnitude = 0;
       for (int64_t k = 0; k < kIn; ++k) {
         const auto g = static_cast<size_t>(k / group);
-        parts_magnitude += std::abs(double{ToFloat(x[static_cast<size_t>(row * kIn + k)])}) *
-                           (std::abs(double{parts.scales[g]} * parts.codes[static_cast<size_t>(k)]) +
-                            std::abs(double{parts.mins[g]}));
+        parts_magnitude +=
+            std::abs(double{ToFloat(x[static_cast<size_t>(row * kIn + k)])}) *
+            (std::abs(double{parts.scales[g]} * parts.codes[static_cast<size_t>(k)]) +
+             std::abs(double{parts.mins[g]}));
       }
       const auto at = static_cast<size_t>(row * kOut + o);
       EXPECT_NEAR(exact[at], want, 3 * 0x1p-24 * parts_magnitude) << row << ' ' << o;
@@ -222,7 +224,8 @@ TEST_P(BlockLinear, OutputsAreRoundedToBf16AndRowsMayLieApart) {
                       stream);
     for (int64_t row = 0; row < 2; ++row) {
       for (int64_t o = 0; o < kOutStride; ++o) {
-        const Bf16 expected = o < kOut ? ToBf16(want[static_cast<size_t>(row * kOut + o)]) : ToBf16(7);
+        const Bf16 expected =
+            o < kOut ? ToBf16(want[static_cast<size_t>(row * kOut + o)]) : ToBf16(7);
         ASSERT_EQ(out[static_cast<size_t>(row * kOutStride + o)], expected) << row << ' ' << o;
       }
     }
@@ -246,10 +249,9 @@ TEST_P(BlockLinear, DenormalsAreFlushedWhereOpSaysSo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats,
-                         BlockLinear,
-                         testing::ValuesIn(kFormats),
-                         [](const auto& info) { return std::string(NameOf(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Formats, BlockLinear, testing::ValuesIn(kFormats), [](const auto& info) {
+  return std::string(NameOf(info.param));
+});
 
 }  // namespace
 }  // namespace sluice::ops::block_linear
