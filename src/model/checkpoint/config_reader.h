@@ -1,4 +1,4 @@
-// Reads fields of config.json by either spelling; private to config.cc. A field may stand in
+// Reads fields of config.json by either spelling. A field may stand in
 // text_config or at the top, under its name or its alias; wherever it stands it must say the same.
 // Thread-compatible.
 //
@@ -15,7 +15,7 @@
 #include "base/json.h"
 #include "base/result.h"
 
-namespace sluice::model::deepseek_v41 {
+namespace sluice::model {
 
 struct FieldName {
   const char* name;
@@ -30,6 +30,7 @@ class ConfigReader {
   // Written as Hugging Face does, with text_config.
   bool is_nested() const { return text_.is_object(); }
   bool Has(FieldName field) const;
+  bool IsNull(FieldName field) const;  // it stands somewhere, as null
   bool HasObject(std::string_view name) const { return root_.Find(name).is_object(); }
 
   struct Range {
@@ -37,6 +38,7 @@ class ConfigReader {
   };
   Result<int64_t> Int(FieldName field, Range range) const;
   Result<double> Double(FieldName field, double min, double max) const;
+  Result<bool> Bool(FieldName field) const;
   // At most kMaxList numbers of the range.
   Result<std::vector<int64_t>> List(FieldName field, Range range) const;
   static constexpr int32_t kMaxList = 1100;
@@ -59,4 +61,4 @@ class ConfigReader {
   JsonValue text_;
 };
 
-}  // namespace sluice::model::deepseek_v41
+}  // namespace sluice::model

@@ -1,9 +1,10 @@
+#include "model/checkpoint/config_reader.h"
+
 #include <fmt/format.h>
 
 #include "model/checkpoint/untrusted_text.h"
-#include "model/deepseek_v41/config_reader_impl.h"
 
-namespace sluice::model::deepseek_v41 {
+namespace sluice::model {
 namespace {
 
 JsonValue FindPath(JsonValue object, std::string_view path) {
@@ -60,6 +61,11 @@ Result<ConfigReader::Found> ConfigReader::Find(FieldName field) const {
 
 bool ConfigReader::Has(FieldName field) const { return !FindAll(field).empty(); }
 
+bool ConfigReader::IsNull(FieldName field) const {
+  const std::vector<Found> found = FindAll(field);
+  return !found.empty() && found[0].value.is_null();
+}
+
 Result<int64_t> ConfigReader::Int(FieldName field, Range range) const {
   SLUICE_TRY(const Found found, Find(field));
   const JsonValue value = found.value;
@@ -77,6 +83,12 @@ Result<double> ConfigReader::Double(FieldName field, double min, double max) con
     return Refuse(found.name, value, fmt::format("a number from {} to {}", min, max));
   }
   return value.AsDouble();
+}
+
+Result<bool> ConfigReader::Bool(FieldName field) const {
+  SLUICE_TRY(const Found found, Find(field));
+  if (!found.value.is_bool()) return Refuse(found.name, found.value, "true or false");
+  return found.value.AsBool();
 }
 
 Result<std::vector<int64_t>> ConfigReader::List(FieldName field, Range range) const {
@@ -115,4 +127,4 @@ Status ConfigReader::Expect(FieldName field, std::string_view allowed, bool is_r
   return Status::Ok();
 }
 
-}  // namespace sluice::model::deepseek_v41
+}  // namespace sluice::model
