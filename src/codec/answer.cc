@@ -39,7 +39,8 @@ struct Choice {
 // seen the end by itself.
 codec::Finish FinishOf(const OutputLexer& lexer, const wire::EventEnd* at_end) {
   if (lexer.ended() == OutputEnd::kStopString) return codec::Finish::kStopString;
-  const bool may_be_cut = lexer.ended() == OutputEnd::kNot || lexer.ended() == OutputEnd::kCallsClosed;
+  const bool may_be_cut =
+      lexer.ended() == OutputEnd::kNot || lexer.ended() == OutputEnd::kCallsClosed;
   if (may_be_cut && at_end != nullptr && at_end->finish == wire::FinishReason::kLength) {
     return codec::Finish::kLength;
   }
@@ -73,10 +74,7 @@ Encoder MakeEncoder(Api api, const AnswerSpec& spec, const AnswerIdentity& ident
 }  // namespace
 
 struct Answer::State {
-  State(const Dialect& dialect,
-        Format format,
-        AnswerSpec s,
-        const AnswerIdentity& identity)
+  State(const Dialect& dialect, Format format, AnswerSpec s, const AnswerIdentity& identity)
       : spec(std::move(s)),
         end_of_turn(format.ends().front()),
         stops(spec.stops),
@@ -127,10 +125,7 @@ struct Answer::State {
   int32_t n_running = 0;  // choices without a finish
 };
 
-Answer::Answer(const Dialect& dialect,
-               Format format,
-               AnswerSpec spec,
-               AnswerIdentity identity)
+Answer::Answer(const Dialect& dialect, Format format, AnswerSpec spec, AnswerIdentity identity)
     : state_(std::make_unique<State>(dialect, format, std::move(spec), identity)) {
   state_->n_running = state_->spec.n_choices;
 }

@@ -21,10 +21,7 @@ namespace sluice::codec {
 class Answer {
  public:
   // What `format` names outlives the answer.
-  Answer(const Dialect& dialect,
-         Format format,
-         AnswerSpec spec,
-         AnswerIdentity identity);
+  Answer(const Dialect& dialect, Format format, AnswerSpec spec, AnswerIdentity identity);
   ~Answer();
   Answer(Answer&&) noexcept;
 

@@ -140,11 +140,12 @@ Result<OwnedFormat> MakeFormat(token::Vocabulary vocabulary, const FormatChoice&
   }
   return Status(
       ErrorCode::kUnsupported,
-      fmt::format("no chat format is known for the architecture {} with this tokenizer; known are "
-                  "deepseek-v4.1, smollm2 (llama, smollm, <|im_start|>, <|im_end|>) and qwen2.5 "
-                  "(qwen2, qwen2, <|im_start|>, <|im_end|>, <tool_call>, no <think>); --chat-format "
-                  "takes one all the same",
-                  choice.architecture.empty() ? "(not told)" : choice.architecture));
+      fmt::format(
+          "no chat format is known for the architecture {} with this tokenizer; known are "
+          "deepseek-v4.1, smollm2 (llama, smollm, <|im_start|>, <|im_end|>) and qwen2.5 "
+          "(qwen2, qwen2, <|im_start|>, <|im_end|>, <tool_call>, no <think>); --chat-format "
+          "takes one all the same",
+          choice.architecture.empty() ? "(not told)" : choice.architecture));
 }
 
 }  // namespace sluice::codec

@@ -1,6 +1,6 @@
-// Format: how a model reads and writes a conversation in tokens, whichever model it is: a closed set,
-// that of DeepSeek-V4.1 and ChatML with its families. Dialects know none of them; a new one is a
-// folder of format/ and a line in each function of format.cc.
+// Format: how a model reads and writes a conversation in tokens, whichever model it is: a closed
+// set, that of DeepSeek-V4.1 and ChatML with its families. Dialects know none of them; a new one is
+// a folder of format/ and a line in each function of format.cc.
 //
 // A handle of two words, copied like a pointer; what it names outlives it and is immutable, so any
 // thread may read.
@@ -95,8 +95,8 @@ struct FormatChoice {
   std::optional<TokenId> begin;   // the file wants it in front of a text
 };
 
-// The format of a model with this tokenizer. kAuto: architecture, rules of the tokenizer and control
-// tokens together name it; kUnsupported with the list of the known if they name none. Else
+// The format of a model with this tokenizer. kAuto: architecture, rules of the tokenizer and
+// control tokens together name it; kUnsupported with the list of the known if they name none. Else
 // kInvalidArgument, naming the first control token that the vocabulary lacks.
 Result<OwnedFormat> MakeFormat(token::Vocabulary vocabulary, const FormatChoice& choice);
 

@@ -125,8 +125,8 @@ Status CheckImages(const Conversation& conversation, const ModelCard& model) {
 // The memory of turns never makes a prompt too long: reasoning that a client left out to save room
 // comes back only if there is room.
 EncodedPrompt EncodeFor(DecodedRequest& request,
-                                      const Prompt& prompt,
-                                      const PrepareContext& context) {
+                        const Prompt& prompt,
+                        const PrepareContext& context) {
   std::optional<RawPrompt>& raw = request.conversation.raw;
   if (raw && !raw->ids.empty()) {
     EncodedPrompt encoded;
@@ -140,8 +140,7 @@ EncodedPrompt EncodeFor(DecodedRequest& request,
   return Encode(prompt, context.format);
 }
 
-std::vector<PromptImage> ImagesOf(const Prompt& prompt,
-                                  const std::vector<int32_t>& positions) {
+std::vector<PromptImage> ImagesOf(const Prompt& prompt, const std::vector<int32_t>& positions) {
   std::vector<PromptImage> images;
   for (size_t i = 0; i < positions.size(); ++i) {
     images.push_back({.image = *prompt.images[i], .pos = positions[i]});

@@ -12,13 +12,13 @@ OutputLexer::Lexer OutputLexer::Make(const Params& params) {
                                              .entropy = params.entropy,
                                              .choice = params.choice});
   }
-  return Lexer(std::in_place_type<deepseek_v41::OutputLexer>,
-               deepseek_v41::OutputLexer::Params{
-                   .format = *std::get<const deepseek_v41::Format*>(format),
-                   .spec = params.spec,
-                   .stops = params.stops,
-                   .entropy = params.entropy,
-                   .choice = params.choice});
+  return Lexer(
+      std::in_place_type<deepseek_v41::OutputLexer>,
+      deepseek_v41::OutputLexer::Params{.format = *std::get<const deepseek_v41::Format*>(format),
+                                        .spec = params.spec,
+                                        .stops = params.stops,
+                                        .entropy = params.entropy,
+                                        .choice = params.choice});
 }
 
 }  // namespace sluice::codec

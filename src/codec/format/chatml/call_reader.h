@@ -41,9 +41,9 @@ class CallReader {
 
  private:
   enum class Part : uint8_t {
-    kOpening,     // of the block: a list or an object
-    kObject,      // the next object of a list, or its end
-    kKey,         // a key, or the end of the object
+    kOpening,  // of the block: a list or an object
+    kObject,   // the next object of a list, or its end
+    kKey,      // a key, or the end of the object
     kInKey,
     kColon,
     kValueBegin,
@@ -72,11 +72,11 @@ class CallReader {
   Part part_ = Part::kOpening;
   bool in_list_ = false;
   Member member_ = Member::kOther;
-  JsonStream value_;        // of a member, or its key
-  std::string written_;     // by value_ for one character; scratch
-  std::string text_;        // of a key, a name, arguments in quotes
-  std::string name_;        // of the call; empty: not known
-  std::string waiting_;     // arguments in front of the name
+  JsonStream value_;     // of a member, or its key
+  std::string written_;  // by value_ for one character; scratch
+  std::string text_;     // of a key, a name, arguments in quotes
+  std::string name_;     // of the call; empty: not known
+  std::string waiting_;  // arguments in front of the name
   bool has_arguments_ = false;
   bool is_quoted_ = false;  // the arguments are a string that has the JSON
   bool has_told_ = false;

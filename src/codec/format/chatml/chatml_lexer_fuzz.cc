@@ -1,6 +1,6 @@
-// Any cut of one output gives the same result, for both families, and a complete call has JSON as its
-// arguments. Input: two bytes of flags, a list of stop strings ended by 0, the sizes of the pieces
-// ended by 0, then the output, in which control tokens are spelled.
+// Any cut of one output gives the same result, for both families, and a complete call has JSON as
+// its arguments. Input: two bytes of flags, a list of stop strings ended by 0, the sizes of the
+// pieces ended by 0, then the output, in which control tokens are spelled.
 
 #include <cstddef>
 #include <cstdint>

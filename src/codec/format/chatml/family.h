@@ -1,6 +1,6 @@
 // The families of models that write ChatML: the same turns, other words. Plain data; the texts are
-// those of the models' own chat templates and model cards, and a changed byte changes what the model
-// was trained to read (Apache-2.0, Hugging Face and Alibaba Cloud: THIRD_PARTY.md).
+// those of the models' own chat templates and model cards, and a changed byte changes what the
+// model was trained to read (Apache-2.0, Hugging Face and Alibaba Cloud: THIRD_PARTY.md).
 
 #pragma once
 

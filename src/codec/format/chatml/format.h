@@ -1,5 +1,5 @@
-// Format: how the families of ChatML write a conversation in tokens: the vocabulary, its encoder, and
-// what each control token is for. Immutable; any thread may read.
+// Format: how the families of ChatML write a conversation in tokens: the vocabulary, its encoder,
+// and what each control token is for. Immutable; any thread may read.
 
 #pragma once
 

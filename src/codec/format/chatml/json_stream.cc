@@ -31,8 +31,8 @@ JsonStream::State JsonStream::Take(std::string_view character, std::string& out,
 
 JsonStream::State JsonStream::TakeOutside(std::string_view c, std::string& out, bool& is_taken) {
   if (IsSpace(c)) return State::kInside;
-  const bool may_begin_value = expects_ == Expects::kValue ||
-                               (expects_ == Expects::kFirstOrEnd && !open_.back());
+  const bool may_begin_value =
+      expects_ == Expects::kValue || (expects_ == Expects::kFirstOrEnd && !open_.back());
   const bool may_begin_key =
       expects_ == Expects::kKey || (expects_ == Expects::kFirstOrEnd && open_.back());
   if (c == "}" || c == "]") return Close(c == "}", out);
@@ -125,8 +125,8 @@ JsonStream::State JsonStream::Open(bool is_object, std::string& out) {
 }
 
 JsonStream::State JsonStream::Close(bool is_object, std::string& out) {
-  const bool may_end = expects_ == Expects::kCommaOrEnd || expects_ == Expects::kFirstOrEnd ||
-                       has_comma_;
+  const bool may_end =
+      expects_ == Expects::kCommaOrEnd || expects_ == Expects::kFirstOrEnd || has_comma_;
   if (open_.empty() || open_.back() != is_object || !may_end) return State::kBad;
   if (has_comma_) is_repaired_ = true;
   has_comma_ = false;

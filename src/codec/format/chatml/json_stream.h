@@ -1,5 +1,6 @@
-// JsonStream: one JSON value that comes character by character, written out as it comes, so that what
-// was written joined is JSON whatever came. Outside of strings white space is left out and `, ` and
+// JsonStream: one JSON value that comes character by character, written out as it comes, so that
+// what was written joined is JSON whatever came. Outside of strings white space is left out and `,
+// ` and
 // `: ` are written; in strings a raw control character or a backslash that begins no escape is
 // written as an escape, and a comma in front of a closing bracket is dropped.
 //

@@ -1,7 +1,8 @@
 // hop 10 of 10: after Commit, before Write.
 //
-// Push reads sampled tokens and tells what became visible. Most tokens are plain text in a state that
-// looks for nothing in it, and go straight into an event; the others go character by character.
+// Push reads sampled tokens and tells what became visible. Most tokens are plain text in a state
+// that looks for nothing in it, and go straight into an event; the others go character by
+// character.
 
 #include "codec/format/chatml/output_lexer.h"
 

@@ -196,12 +196,13 @@ TEST(ChatmlLexer, TextBehindCallsEndsTheAnswer) {
     EXPECT_EQ(lexed.calls, One("f", "{}"));
     EXPECT_EQ(lexed.content, "");
     EXPECT_EQ(lexed.ended, OutputEnd::kCallsClosed);
-    EXPECT_EQ(lexed.n_tokens, family == Family::kQwen25 ? 31 : 52);
+    EXPECT_EQ(lexed.n_tokens, family == Family::kQwen25 ? 29 : 50);
   }
 }
 
 TEST(ChatmlLexer, AnEmptyListCallsNothing) {
-  const Lexed lexed = LexOf(Family::kSmollm2, WithTools(), "No.<tool_call>[]</tool_call><|im_end|>");
+  const Lexed lexed =
+      LexOf(Family::kSmollm2, WithTools(), "No.<tool_call>[]</tool_call><|im_end|>");
   EXPECT_EQ(lexed.content, "No.");
   EXPECT_TRUE(lexed.calls.empty());
   EXPECT_EQ(lexed.ended, OutputEnd::kEndOfSentence);
@@ -213,22 +214,23 @@ TEST(ChatmlLexer, AtALimitNothingIsShownOfACallThatHadNotBegun) {
     EXPECT_EQ(lexed.content, text[4] == 't' && text.size() == 11 ? "ok\n" : "ok");
     EXPECT_TRUE(lexed.calls.empty());
   }
-  const Lexed lexed =
-      LexOf(Family::kSmollm2, WithTools(), "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"b", true);
+  const Lexed lexed = LexOf(Family::kSmollm2, WithTools(),
+                            "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"b", true);
   EXPECT_EQ(lexed.calls, One("f", "{\"a\": \"b", false));
 }
 
 TEST(ChatmlLexer, AnOpeningInThePromptIsReadFirst) {
-  const Lexed required =
-      LexOf(Family::kQwen25, Opened("<tool_call>\n{\"name\":"),
-            " \"f\", \"arguments\": {\"a\": 1}}\n</tool_call><|im_end|>");
+  const Lexed required = LexOf(Family::kQwen25, Opened("<tool_call>\n{\"name\":"),
+                               " \"f\", \"arguments\": {\"a\": 1}}\n</tool_call><|im_end|>");
   EXPECT_EQ(required.calls, One("f", "{\"a\": 1}"));
   EXPECT_TRUE(required.is_well_formed);
-  const Lexed named = LexOf(Family::kSmollm2, Opened("<tool_call>[{\"name\": \"f\", \"arguments\":"),
-                            " {\"a\": 1}}]</tool_call><|im_end|>");
+  const Lexed named =
+      LexOf(Family::kSmollm2, Opened("<tool_call>[{\"name\": \"f\", \"arguments\":"),
+            " {\"a\": 1}}]</tool_call><|im_end|>");
   EXPECT_EQ(named.calls, One("f", "{\"a\": 1}"));
   EXPECT_TRUE(named.is_well_formed);
-  const Lexed text = LexOf(Family::kSmollm2, Opened("<tool_call>[{\"name\":"), "I cannot.<|im_end|>");
+  const Lexed text =
+      LexOf(Family::kSmollm2, Opened("<tool_call>[{\"name\":"), "I cannot.<|im_end|>");
   EXPECT_EQ(text.content, "I cannot.");
   EXPECT_EQ(text.tokens, "I cannot.");
   EXPECT_TRUE(text.calls.empty());

@@ -204,7 +204,10 @@ class Renderer {
     if (continues) return;
     BeginTurn("assistant");
     prompt_.answer = prompt_.Here();
-    AddMarked(CallsOpening(conversation_, format_.family()));
+    const std::string opening = CallsOpening(conversation_, format_.family());
+    if (opening.empty()) return;
+    AddMark(Control::kToolCall);  // the rest may have a client's words
+    prompt_.Add(std::string_view(opening).substr(SpellingOf(Control::kToolCall).size()));
   }
 
   // One of the two marks of calls.
@@ -280,9 +283,8 @@ Prompt Render(const Conversation& conversation, const Format& format) {
   Prompt prompt;
   if (const std::optional<TokenId> begin = format.begin()) {
     prompt.Add(format.text(*begin));
-    prompt.marks.push_back({.begin = 0,
-                            .end = prompt.text.size(),
-                            .control = static_cast<uint8_t>(Control::kBegin)});
+    prompt.marks.push_back(
+        {.begin = 0, .end = prompt.text.size(), .control = static_cast<uint8_t>(Control::kBegin)});
   }
   prompt.Add(conversation.raw->text);
   return prompt;

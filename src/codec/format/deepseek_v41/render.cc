@@ -14,8 +14,8 @@
 #include "codec/call_id.h"
 #include "codec/format/deepseek_v41/fixed_texts.h"
 #include "codec/format/deepseek_v41/format.h"
-#include "codec/format/json_text.h"
 #include "codec/format/deepseek_v41/tool_text.h"
+#include "codec/format/json_text.h"
 #include "codec/format/turns.h"
 
 namespace sluice::codec::deepseek_v41 {
