@@ -184,7 +184,8 @@ int GenerateMain(const CommandLine& line) {
   Options options;
   OptionSet set;
   options.Declare(set);
-  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder or file")) return *code;
+  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder or file"))
+    return *code;
   if (options.tokens.empty() == options.prompt.empty()) {
     return FailUsage(kCommand, Status::Invalid("one of --prompt and --tokens is wanted"));
   }

@@ -55,8 +55,7 @@ std::string SumLine(std::string_view name, const model::PartSum& sum) {
 }
 
 std::string InventoryText(const Inspection& found) {
-  std::string text = fmt::format("{}: {} files, {} tensors\n\n", found.path,
-                                 found.files.size(),
+  std::string text = fmt::format("{}: {} files, {} tensors\n\n", found.path, found.files.size(),
                                  Grouped(static_cast<int64_t>(found.tensors.size())));
   text += fmt::format("{:<30} {:>19} {:>19} {:>8}\n", "part", "parameters", "bytes", "tensors");
   for (const Inspection::Part& part : found.parts) text += SumLine(part.name, part.sum);
@@ -76,15 +75,15 @@ std::string PlanText(const Inspection& found) {
   };
   text += line(plan.experts > 0 ? "weights: all but experts" : "weights", plan.dense,
                "read for every token");
-  text += line_if_any("weights: routed experts", plan.experts,
-                      "a few of each layer for every token");
+  text +=
+      line_if_any("weights: routed experts", plan.experts, "a few of each layer for every token");
   text += line_if_any("weights: draft", plan.draft, "read when tokens are drafted");
   text += line("KV", plan.kv, fmt::format("{} per 1,000 tokens", Grouped(plan.kv_per_1000_tokens)));
   text += line_if_any("slots", plan.slots, fmt::format("{} per sequence", Grouped(plan.slot)));
   text += line("workspace", plan.workspace, "");
   text += line("needed", plan.needed(), "");
-  text += line_if_any("Engram tables", plan.tables,
-                      "looked up in the files; more memory caches more");
+  text +=
+      line_if_any("Engram tables", plan.tables, "looked up in the files; more memory caches more");
   text += line_if_any("image encoder", plan.unused, "not used");
   if (!found.machine) return text + "\nThis machine does not say how much memory it has.\n";
   return text + fmt::format("\n{}: this machine has {} bytes, of which {} are available.\n",
@@ -99,9 +98,9 @@ std::string_view FileOf(const Inspection& found, const Inspection::Tensor& tenso
 std::string TensorsText(const Inspection& found) {
   std::string text = "\n";
   for (const Inspection::Tensor& tensor : found.tensors) {
-    text += fmt::format("{:<46} {:<8} {:<18} {:>15}  {}\n", tensor.name,
-                        tensor.format, model::ToString(tensor.shape),
-                        Grouped(tensor.n_bytes), FileOf(found, tensor));
+    text +=
+        fmt::format("{:<46} {:<8} {:<18} {:>15}  {}\n", tensor.name, tensor.format,
+                    model::ToString(tensor.shape), Grouped(tensor.n_bytes), FileOf(found, tensor));
   }
   return text;
 }
@@ -196,7 +195,8 @@ int InspectMain(const CommandLine& line) {
   Options options;
   OptionSet set;
   options.Declare(set);
-  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder or file")) return *code;
+  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder or file"))
+    return *code;
   const PosixEnv posix;
   const Result<Inspection> found = Inspect(posix.env().fs, line.args[0], options.load);
   if (!found) return Fail(kCommand, found.error());

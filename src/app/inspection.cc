@@ -108,8 +108,8 @@ void ListDeepseek(const model::Checkpoint& checkpoint,
     const auto spec = specs.find(entry.name);
     const bool is_vision = v41::IsVisionName(entry.name);
     model::PartSum sum = {.n_bytes = entry.n_bytes, .n_tensors = 1};
-    sum.n_parameters = spec != specs.end() ? spec->second.n_parameters()
-                                           : sum.n_bytes / SizeOf(entry.dtype);
+    sum.n_parameters =
+        spec != specs.end() ? spec->second.n_parameters() : sum.n_bytes / SizeOf(entry.dtype);
     if (spec != specs.end()) {
       sum_of(spec->second.part) += sum;
     } else {
@@ -131,8 +131,7 @@ Status InspectDeepseek(FileSystem& fs, const std::string& folder, Inspection& in
   inspection.binding = v41::Weights::Bind(checkpoint, *config).status();
   if (inspection.binding.ok()) inspection.binding = v41::CheckEngramRows(*config);
   // Sizes follow from the config alone: this model has no weights and computes nothing.
-  const v41::DeepseekV41 model(
-      {.config = std::move(*config), .weights = {}, .token_classes = {}});
+  const v41::DeepseekV41 model({.config = std::move(*config), .weights = {}, .token_classes = {}});
   return PlanMemory(model, inspection);
 }
 

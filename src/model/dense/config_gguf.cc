@@ -89,8 +89,7 @@ Status ReadSizes(const Keys& keys, Config& config) {
 }
 
 Status ReadNumbers(const Keys& keys, Config& config) {
-  SLUICE_TRY(config.rms_norm_eps,
-             keys.Float("attention.layer_norm_rms_epsilon", kMinEps, kMaxEps));
+  SLUICE_TRY(config.rms_norm_eps, keys.Float("attention.layer_norm_rms_epsilon", kMinEps, kMaxEps));
   config.rope_theta = kDefaultRopeTheta;
   if (keys.Has("rope.freq_base")) {
     SLUICE_TRY(config.rope_theta, keys.Float("rope.freq_base", kMinRopeTheta, kMaxRopeTheta));
