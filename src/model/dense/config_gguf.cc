@@ -149,10 +149,10 @@ Result<Config> Config::FromGguf(const GgufFile& file) {
   SLUICE_TRY(ReadSizes(keys, config));
   SLUICE_TRY(ReadNumbers(keys, config));
   SLUICE_TRY(ReadVocabulary(file, keys, config));
-  SLUICE_TRY(ReadFixed(file, keys, config));
   SLUICE_TRY(config.bos_token_id, ReadToken(file, "tokenizer.ggml.bos_token_id"));
   SLUICE_TRY(config.eos_token_id, ReadToken(file, "tokenizer.ggml.eos_token_id"));
   SLUICE_TRY(Validate(config));
+  SLUICE_TRY(ReadFixed(file, keys, config));
   return config;
 }
 
