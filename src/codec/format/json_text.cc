@@ -1,4 +1,4 @@
-#include "codec/format/deepseek_v41/json_text.h"
+#include "codec/format/json_text.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "base/containers.h"
 #include "base/json_writer.h"
 
-namespace sluice::codec::deepseek_v41 {
+namespace sluice::codec {
 namespace {
 
 // Shortest digits that read back the same; fmt changes to exponents where Python does.
@@ -99,4 +99,4 @@ void AppendJsonText(const JsonValue& value, std::string& out) {
   }
 }
 
-}  // namespace sluice::codec::deepseek_v41
+}  // namespace sluice::codec

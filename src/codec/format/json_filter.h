@@ -12,9 +12,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "codec/format/deepseek_v41/character.h"
+#include "codec/format/character.h"
 
-namespace sluice::codec::deepseek_v41 {
+namespace sluice::codec {
 
 class JsonFilter {
  public:
@@ -65,4 +65,4 @@ class JsonFilter {
   bool is_escaped_ = false;
 };
 
-}  // namespace sluice::codec::deepseek_v41
+}  // namespace sluice::codec

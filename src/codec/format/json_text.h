@@ -7,8 +7,8 @@
 
 #include "base/json.h"
 
-namespace sluice::codec::deepseek_v41 {
+namespace sluice::codec {
 
 void AppendJsonText(const JsonValue& value, std::string& out);
 
-}  // namespace sluice::codec::deepseek_v41
+}  // namespace sluice::codec

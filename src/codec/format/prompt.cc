@@ -1,21 +1,24 @@
-#include "codec/format/deepseek_v41/prompt.h"
+#include "codec/format/prompt.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/sha256.h"
 #include "codec/turn_memory.h"
+#include "token/bpe.h"
 
-namespace sluice::codec::deepseek_v41 {
+namespace sluice::codec {
 namespace {
 
 // Walks over the marks of a prompt, once.
 class PromptEncoder {
  public:
-  PromptEncoder(const Prompt& prompt, const Format& format) : prompt_(prompt), format_(format) {
+  PromptEncoder(const Prompt& prompt, Format format) : prompt_(prompt), format_(format) {
     encoded_.ids.reserve(prompt.text.size() / 3 + prompt.marks.size());
   }
 
@@ -24,12 +27,25 @@ class PromptEncoder {
     for (; mark_idx_ < mark_idx; ++mark_idx_) {
       const Prompt::Mark& mark = prompt_.marks[mark_idx_];
       AddText(mark.begin);
-      if (mark.control == Control::kImage) {
+      if (mark.is_image) {
         encoded_.images.push_back(static_cast<int32_t>(encoded_.ids.size()));
       }
       encoded_.ids.push_back(format_.control(mark.control));
       text_at_ = mark.end;
     }
+  }
+
+  // And the text up to this byte: encoded as if it ended there, which Return takes back.
+  void AddTextUpTo(size_t text_end) {
+    n_ids_before_ = encoded_.ids.size();
+    text_before_ = text_at_;
+    AddText(text_end);
+    text_at_ = text_end;
+  }
+  void Return() {
+    encoded_.ids.resize(n_ids_before_);
+    text_at_ = text_before_;
+    n_chained_ids_ = std::min(n_chained_ids_, n_ids_before_);
   }
 
   // These ids stand for all up to the mark of this index.
@@ -74,9 +90,11 @@ class PromptEncoder {
   }
 
   const Prompt& prompt_;
-  const Format& format_;
+  const Format format_;
   size_t mark_idx_ = 0;
   size_t text_at_ = 0;  // what stands before it is encoded
+  size_t n_ids_before_ = 0;
+  size_t text_before_ = 0;
   EncodedPrompt encoded_;
 
   Digest prefix_ = {};
@@ -87,24 +105,28 @@ class PromptEncoder {
 
 }  // namespace
 
-EncodedPrompt Encode(const Prompt& prompt, const Format& format, TurnMemory* memory, KeyId key) {
+EncodedPrompt Encode(const Prompt& prompt, Format format, TurnMemory* memory, KeyId key) {
   PromptEncoder encoder(prompt, format);
   if (memory == nullptr) return encoder.Take();
   int32_t n_restored = 0;
   for (const Prompt::Turn& turn : prompt.turns) {
-    encoder.AddUpTo(turn.begin);
+    encoder.AddUpTo(turn.begin.n_marks);
+    encoder.AddTextUpTo(turn.begin.text_end);
     const TurnPlace place = {.key = key, .prefix = encoder.Chain()};
     // Sampled behind another mark it would be another turn.
-    const TokenId first = format.control(prompt.marks[turn.begin].control);
+    const auto first = turn.first ? std::optional(format.control(*turn.first)) : std::nullopt;
     const auto ids = memory->Find(place, *turn.message, first);
     if (ids) {
       encoder.Splice(*ids, turn.end);
       if (turn.lacks_reasoning) ++n_restored;
+    } else {
+      encoder.Return();  // tokens may go across the beginning of a turn that was not sampled
     }
   }
   encoder.set_restored_reasoning(n_restored);
   if (!prompt.answer) return encoder.Take();
-  encoder.AddUpTo(*prompt.answer);
+  encoder.AddUpTo(prompt.answer->n_marks);
+  encoder.AddTextUpTo(prompt.answer->text_end);
   TurnStart start;
   start.memory = memory;
   start.place = {.key = key, .prefix = encoder.Chain()};
@@ -115,4 +137,4 @@ EncodedPrompt Encode(const Prompt& prompt, const Format& format, TurnMemory* mem
   return encoded;
 }
 
-}  // namespace sluice::codec::deepseek_v41
+}  // namespace sluice::codec

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "codec/format/deepseek_v41/character.h"
+#include "codec/format/character.h"
 
-namespace sluice::codec::deepseek_v41 {
+namespace sluice::codec {
 
 class CharacterReader {
  public:
@@ -28,4 +28,4 @@ class CharacterReader {
   uint8_t next_high_ = 0;
 };
 
-}  // namespace sluice::codec::deepseek_v41
+}  // namespace sluice::codec

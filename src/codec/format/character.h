@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace sluice::codec::deepseek_v41 {
+namespace sluice::codec {
 
 struct Character {
   std::array<char, 4> bytes;
@@ -18,4 +18,4 @@ struct Character {
   std::string_view text() const { return {bytes.data(), n_bytes}; }
 };
 
-}  // namespace sluice::codec::deepseek_v41
+}  // namespace sluice::codec

@@ -1,8 +1,8 @@
-#include "codec/format/deepseek_v41/character_reader.h"
+#include "codec/format/character_reader.h"
 
 #include "base/utf8.h"
 
-namespace sluice::codec::deepseek_v41 {
+namespace sluice::codec {
 namespace {
 
 Character ReplacementOf(int32_t first_token, int32_t last_token) {
@@ -48,4 +48,4 @@ void CharacterReader::Break(std::vector<Character>& out) {
   partial_.n_bytes = 0;
 }
 
-}  // namespace sluice::codec::deepseek_v41
+}  // namespace sluice::codec

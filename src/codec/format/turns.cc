@@ -1,11 +1,11 @@
-#include "codec/format/deepseek_v41/turns.h"
+#include "codec/format/turns.h"
 
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
-namespace sluice::codec::deepseek_v41 {
+namespace sluice::codec {
 namespace {
 
 std::vector<Turn> Join(std::span<const Message> messages) {
@@ -77,4 +77,4 @@ std::vector<Turn> TurnsOf(std::span<const Message> messages) {
   return turns;
 }
 
-}  // namespace sluice::codec::deepseek_v41
+}  // namespace sluice::codec

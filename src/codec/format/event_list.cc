@@ -1,6 +1,6 @@
-#include "codec/format/deepseek_v41/event_list.h"
+#include "codec/format/event_list.h"
 
-namespace sluice::codec::deepseek_v41 {
+namespace sluice::codec {
 
 void EventList::Clear() {
   text_.clear();
@@ -46,4 +46,4 @@ std::span<const OutputEvent> EventList::Events(VisibleTokens* visible) {
   return events_;
 }
 
-}  // namespace sluice::codec::deepseek_v41
+}  // namespace sluice::codec

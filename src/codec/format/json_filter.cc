@@ -1,4 +1,4 @@
-#include "codec/format/deepseek_v41/json_filter.h"
+#include "codec/format/json_filter.h"
 
 #include <string>
 #include <string_view>
@@ -6,7 +6,7 @@
 
 #include "base/json_writer.h"
 
-namespace sluice::codec::deepseek_v41 {
+namespace sluice::codec {
 namespace {
 
 constexpr std::string_view kOpenings[] = {"```json\n", "```\n"};
@@ -195,4 +195,4 @@ int32_t JsonFilter::first_held_token() const {
   return fence_.empty() ? -1 : fence_.front().first_token;
 }
 
-}  // namespace sluice::codec::deepseek_v41
+}  // namespace sluice::codec

@@ -13,7 +13,7 @@
 #include "codec/format/visible_tokens.h"
 #include "codec/output_event.h"
 
-namespace sluice::codec::deepseek_v41 {
+namespace sluice::codec {
 
 class EventList {
  public:
@@ -59,4 +59,4 @@ inline std::string& EventList::TextOf(OutputKind kind) {
   return text_;
 }
 
-}  // namespace sluice::codec::deepseek_v41
+}  // namespace sluice::codec

@@ -8,7 +8,7 @@
 
 #include "codec/conversation.h"
 
-namespace sluice::codec::deepseek_v41 {
+namespace sluice::codec {
 
 // Messages that are read as one: all users, or a single message; none of a system turn that stands
 // there for what is added to it.
@@ -19,4 +19,4 @@ struct Turn {
 
 std::vector<Turn> TurnsOf(std::span<const Message> messages);
 
-}  // namespace sluice::codec::deepseek_v41
+}  // namespace sluice::codec
