@@ -337,7 +337,8 @@ TEST_P(RandomRequests, TokensAreThoseOfTheRequestAlone) {
   const Setting settings[] = {kSettings[3], kSettings[8], kSettings[13]};
   // Under the thread sanitizer every row takes forty times as long.
   if (GetParam().is_slow) GTEST_SKIP() << "in the slow suite";
-  CheckAll(GetParam(), 20, std::span(settings).first(kHasThreadSanitizer ? 1 : std::size(settings)));
+  CheckAll(GetParam(), 20,
+           std::span(settings).first(kHasThreadSanitizer ? 1 : std::size(settings)));
 }
 
 // ctest -L slow

@@ -18,9 +18,9 @@
 namespace sluice::engine {
 
 struct TinyModel {
-  std::string name;    // of tests: letters and digits
-  std::string path;    // within tests/golden
-  int32_t n_ids;       // tokens that have no special meaning are below this
+  std::string name;      // of tests: letters and digits
+  std::string path;      // within tests/golden
+  int32_t n_ids;         // tokens that have no special meaning are below this
   bool is_slow = false;  // all else being equal: in the slow suite only
 };
 

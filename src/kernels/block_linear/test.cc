@@ -111,11 +111,11 @@ struct Shape {
   int64_t n_in;  // a multiple of 256, or of 32 for formats with blocks of 32
 };
 
-// Tiles of 16 outputs, runs of 8 tiles, groups of 32 rows and pieces of inputs that are cut, full
+// Tiles of 16 outputs, runs of 8 tiles, groups of 64 rows and pieces of inputs that are cut, full
 // or just passed.
 constexpr Shape kShapes[] = {{1, 1, 32},     {1, 16, 256},  {2, 17, 96},
                              {3, 40, 512},   {5, 129, 64},  {33, 15, 256},
-                             {66, 18, 1024}, {1, 3, 16640}, {32, 33, 768}};
+                             {66, 18, 1024}, {1, 3, 33024}, {32, 33, 768}};
 
 class BlockLinear : public testing::TestWithParam<MatrixFormat> {};
 
@@ -179,7 +179,7 @@ TEST_P(BlockLinear, SumsAreThoseOfTheValuesOfTheWeight) {
 }
 
 TEST_P(BlockLinear, RowsAreIndependentOfBatchAndThreads) {
-  constexpr int64_t kRows = 37;  // more than share one decoding
+  constexpr int64_t kRows = 69;  // more than share one decoding
   constexpr int64_t kIn = 512;
   constexpr int64_t kOut = 150;
   Samples samples(6);
@@ -249,8 +249,8 @@ TEST_P(BlockLinear, DenormalsAreFlushedWhereOpSaysSo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, BlockLinear, testing::ValuesIn(kFormats), [](const auto& info) {
-  return std::string(NameOf(info.param));
+INSTANTIATE_TEST_SUITE_P(Formats, BlockLinear, testing::ValuesIn(kFormats), [](const auto& format) {
+  return std::string(NameOf(format.param));
 });
 
 }  // namespace

@@ -193,8 +193,8 @@ void RunItem(const Params& params, const Item& item, Arithmetic arithmetic, Work
     AddValues(params.head_dim, work);
   }
   for (int32_t i = 0; i < work.n_queries; ++i) {
-    const int64_t head = (item.first_row + i / group) * params.n_heads + item.kv_head * group +
-                         i % group;
+    const int64_t head =
+        (item.first_row + i / group) * params.n_heads + item.kv_head * group + i % group;
     Bf16* out = params.out + head * params.head_dim;
     const Sum* total = work.totals + i * kMaxHeadDim;
     for (int32_t d = 0; d < params.head_dim; ++d) {
@@ -232,14 +232,13 @@ struct Pieces {
 template <typename Sum>
 void RunItems(const Params& params, const Pieces& pieces, Stream& stream) {
   const Arithmetic arithmetic = stream.arithmetic;
-  stream.team.Run(pieces.n_pieces * params.n_kv_heads,
-                  [&](int64_t begin, int64_t end, int32_t) {
-                    const simd::FlushDenormals flush(arithmetic);
-                    Workspace<Sum> work;
-                    for (int64_t i = begin; i < end; ++i) {
-                      RunItem(params, pieces.At(i), arithmetic, work);
-                    }
-                  });
+  stream.team.Run(pieces.n_pieces * params.n_kv_heads, [&](int64_t begin, int64_t end, int32_t) {
+    const simd::FlushDenormals flush(arithmetic);
+    Workspace<Sum> work;
+    for (int64_t i = begin; i < end; ++i) {
+      RunItem(params, pieces.At(i), arithmetic, work);
+    }
+  });
 }
 
 }  // namespace

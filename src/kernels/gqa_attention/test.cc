@@ -52,9 +52,7 @@ Text MakeText(const Shape& shape, int64_t n, uint64_t seed) {
   return text;
 }
 
-float ScaleOf(const Shape& shape) {
-  return 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
-}
+float ScaleOf(const Shape& shape) { return 1.0F / std::sqrt(static_cast<float>(shape.head_dim)); }
 
 // Rows [first, first + n) of one text.
 std::vector<Bf16> Attend(
@@ -92,8 +90,7 @@ Wanted Formula(const Shape& shape, const Text& text, int32_t t, int32_t h, int32
   for (int32_t p = 0; p <= t; ++p) {
     double score = 0;
     for (int32_t i = 0; i < shape.head_dim; ++i) {
-      score += double{q[i]} *
-               double{ToFloat(text.key_values[place(p) + static_cast<size_t>(i)])};
+      score += double{q[i]} * double{ToFloat(text.key_values[place(p) + static_cast<size_t>(i)])};
     }
     scores.push_back(score * double{ScaleOf(shape)});
     top = std::max(top, scores.back());
@@ -102,8 +99,7 @@ Wanted Formula(const Shape& shape, const Text& text, int32_t t, int32_t h, int32
   Wanted wanted;
   for (int32_t p = 0; p <= t; ++p) {
     const double e = std::exp(scores[static_cast<size_t>(p)] - top);
-    const double value =
-        double{ToFloat(text.value_values[place(p) + static_cast<size_t>(d)])};
+    const double value = double{ToFloat(text.value_values[place(p) + static_cast<size_t>(d)])};
     weight += e;
     wanted.value += e * value;
     wanted.sum_of_magnitudes += e * std::abs(value);

@@ -42,7 +42,7 @@ enum class Pairing : uint8_t {
 };
 
 struct Params {
-  Bf16* x = nullptr;  // [n_rows, n_heads, head_dim], in place; rows x_stride values apart
+  Bf16* x = nullptr;       // [n_rows, n_heads, head_dim], in place; rows x_stride values apart
   float* x_f32 = nullptr;  // or this
   int64_t x_stride = 0;
   int64_t n_rows = 0;

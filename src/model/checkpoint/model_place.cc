@@ -28,8 +28,8 @@ Result<ModelPlace> FindModel(FileSystem& fs, std::string_view path) {
   }
   if (files.empty()) return folder;
   if (files.size() > 1) {
-    return Status::Invalid(fmt::format("{} has {} GGUF files, {} and {} among them; name one",
-                                       path, files.size(), Quote(files[0]), Quote(files[1])));
+    return Status::Invalid(fmt::format("{} has {} GGUF files, {} and {} among them; name one", path,
+                                       files.size(), Quote(files[0]), Quote(files[1])));
   }
   return ModelPlace{.kind = ModelPlace::Kind::kGguf, .path = fmt::format("{}/{}", path, files[0])};
 }

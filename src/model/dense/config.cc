@@ -105,7 +105,8 @@ Status ReadSizes(const ConfigReader& reader, Config& config) {
     config.*field.field = static_cast<int32_t>(value);
   }
   constexpr IntField kKvHeads = {{"num_key_value_heads", nullptr}, nullptr, 1, kMaxHeads};
-  constexpr IntField kHeadDim = {{"head_dim", nullptr}, nullptr, 2, ops::gqa_attention::kMaxHeadDim};
+  constexpr IntField kHeadDim = {
+      {"head_dim", nullptr}, nullptr, 2, ops::gqa_attention::kMaxHeadDim};
   SLUICE_TRY(config.num_key_value_heads, ReadInt(reader, kKvHeads, config.num_attention_heads));
   SLUICE_TRY(config.head_dim,
              ReadInt(reader, kHeadDim, config.hidden_size / config.num_attention_heads));

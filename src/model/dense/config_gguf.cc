@@ -89,8 +89,7 @@ Status ReadSizes(const Keys& keys, Config& config) {
 }
 
 Status ReadNumbers(const Keys& keys, Config& config) {
-  SLUICE_TRY(config.rms_norm_eps,
-             keys.Float("attention.layer_norm_rms_epsilon", kMinEps, kMaxEps));
+  SLUICE_TRY(config.rms_norm_eps, keys.Float("attention.layer_norm_rms_epsilon", kMinEps, kMaxEps));
   config.rope_theta = kDefaultRopeTheta;
   if (keys.Has("rope.freq_base")) {
     SLUICE_TRY(config.rope_theta, keys.Float("rope.freq_base", kMinRopeTheta, kMaxRopeTheta));
@@ -150,10 +149,10 @@ Result<Config> Config::FromGguf(const GgufFile& file) {
   SLUICE_TRY(ReadSizes(keys, config));
   SLUICE_TRY(ReadNumbers(keys, config));
   SLUICE_TRY(ReadVocabulary(file, keys, config));
-  SLUICE_TRY(ReadFixed(file, keys, config));
   SLUICE_TRY(config.bos_token_id, ReadToken(file, "tokenizer.ggml.bos_token_id"));
   SLUICE_TRY(config.eos_token_id, ReadToken(file, "tokenizer.ggml.eos_token_id"));
   SLUICE_TRY(Validate(config));
+  SLUICE_TRY(ReadFixed(file, keys, config));
   return config;
 }
 

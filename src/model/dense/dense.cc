@@ -35,8 +35,8 @@ Dense::Dense(Params params)
     : source_(std::move(params.source)),
       config_(std::move(params.config)),
       weights_(std::move(params.weights)),
-      frequencies_(ops::rotary::Frequencies(
-          {.n_rotated = config_.head_dim, .base = config_.rope_theta})),
+      frequencies_(
+          ops::rotary::Frequencies({.n_rotated = config_.head_dim, .base = config_.rope_theta})),
       info_(DescribeModel(config_)) {}
 
 int64_t Dense::WorkspaceBytes(const BatchLimits& limits) const {

@@ -17,9 +17,7 @@
 
 namespace sluice::model::dense {
 
-void Dense::Forward(const StepBatch& batch,
-                    const Workspace& workspace,
-                    const StepOutputs& out) {
+void Dense::Forward(const StepBatch& batch, const Workspace& workspace, const StepOutputs& out) {
   Arena arena(workspace.scratch);
   const Scratch scratch(arena, config_,
                         {.n_rows = static_cast<int32_t>(batch.rows.size()),
@@ -98,8 +96,7 @@ void Step::StartRows() {
 void Step::Embed() {
   stream_.team.Run(n_rows_, [&](int64_t begin, int64_t end, int32_t) {
     for (int64_t row = begin; row < end; ++row) {
-      DecodeMatrixRow(w_.embedding, RowOf(row).token.value,
-                      s_.x.data() + row * c_.hidden_size);
+      DecodeMatrixRow(w_.embedding, RowOf(row).token.value, s_.x.data() + row * c_.hidden_size);
     }
   });
 }
@@ -119,8 +116,8 @@ void Step::StoreKeysAndValues(int32_t layer, const LayerWeights& weights) {
     const auto r = static_cast<size_t>(row);
     const std::span<const BlockId> blocks = batch_.seqs[static_cast<size_t>(s_.seq[r])].blocks;
     const auto store = [&](int32_t component, const float* values) {
-      auto* stored = reinterpret_cast<Bf16*>(
-          workspace_.memory.Row(component, blocks, s_.position[r]));
+      auto* stored =
+          reinterpret_cast<Bf16*>(workspace_.memory.Row(component, blocks, s_.position[r]));
       std::transform(values, values + n, stored, ToBf16);
     };
     store(Dense::KeysOf(layer), s_.k.data() + row * n);

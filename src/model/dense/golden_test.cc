@@ -69,11 +69,14 @@ TEST_P(DenseGolden, TheLikeliestTokenIsTheSameWhereverItLeadsByMoreThanTheNoise)
   EXPECT_GT(n_clear, n_rows / 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, DenseGolden, testing::ValuesIn(kTinyModels), [](const auto& param) {
-  std::string name = param.param;
-  std::erase(name, '.');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Models,
+                         DenseGolden,
+                         testing::ValuesIn(kTinyModels),
+                         [](const auto& param) {
+                           std::string name = param.param;
+                           std::erase(name, '.');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace sluice::model::dense

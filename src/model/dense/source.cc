@@ -24,8 +24,8 @@ std::optional<MatrixFormat> FormatOf(DType dtype) {
 
 Status CheckDims(std::string_view name, const Shape& shape) {
   if (!shape.empty() && shape.size() <= 2) return Status::Ok();
-  return Status::Invalid(fmt::format("tensor {} has {} dimensions; this model's have 1 or 2", name,
-                                     shape.size()));
+  return Status::Invalid(
+      fmt::format("tensor {} has {} dimensions; this model's have 1 or 2", name, shape.size()));
 }
 
 // Of a safetensors file. Files begin at a page, so a place within the file says how a value lies in
@@ -96,8 +96,8 @@ Status Source::OpenGguf(FileSystem& fs, const std::string& path) {
   naming_ = Naming::kGguf;
   SLUICE_TRY(const int64_t n_bytes, fs.Size(path));
   const size_t slash = path.rfind('/');
-  files_.push_back({.name = slash == std::string::npos ? path : path.substr(slash + 1),
-                    .n_bytes = n_bytes});
+  files_.push_back(
+      {.name = slash == std::string::npos ? path : path.substr(slash + 1), .n_bytes = n_bytes});
   for (const GgufTensor& tensor : file.tensors()) {
     Status dims = CheckDims(tensor.name, tensor.shape);
     if (!dims.ok()) return dims.AddContext(path);

@@ -19,19 +19,19 @@ struct Scratch {
   // A counting arena only adds up.
   Scratch(Arena& arena, const Config& config, const BatchLimits& limits);
 
-  std::span<int32_t> row;                               // [N] in the batch; of a sequence together
-  std::span<int32_t> position;                          // [N]
-  std::span<int32_t> seq;                               // [N]
-  std::span<ops::gqa_attention::Sequence> sequences;    // [n_seqs]
-  std::span<float> x;                                   // [N, D] residual stream
-  std::span<Bf16> u;                                    // [N, D] input of a site
-  std::span<float> y;                                   // [N, D] output of a site
-  std::span<float> cos, sin;                            // [N, d / 2]
-  std::span<float> q;                                   // [N, H, d]
-  std::span<float> k, v;                                // [N, KV, d]
-  std::span<Bf16> o;                                    // [N, H, d]
-  std::span<float> gate, up;                            // [N, F]
-  std::span<Bf16> gated;                                // [N, F]
+  std::span<int32_t> row;                             // [N] in the batch; of a sequence together
+  std::span<int32_t> position;                        // [N]
+  std::span<int32_t> seq;                             // [N]
+  std::span<ops::gqa_attention::Sequence> sequences;  // [n_seqs]
+  std::span<float> x;                                 // [N, D] residual stream
+  std::span<Bf16> u;                                  // [N, D] input of a site
+  std::span<float> y;                                 // [N, D] output of a site
+  std::span<float> cos, sin;                          // [N, d / 2]
+  std::span<float> q;                                 // [N, H, d]
+  std::span<float> k, v;                              // [N, KV, d]
+  std::span<Bf16> o;                                  // [N, H, d]
+  std::span<float> gate, up;                          // [N, F]
+  std::span<Bf16> gated;                              // [N, F]
 };
 
 class Step {

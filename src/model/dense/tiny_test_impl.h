@@ -18,9 +18,7 @@
 
 namespace sluice::model::dense {
 
-inline std::string GoldenFolder() {
-  return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/dense";
-}
+inline std::string GoldenFolder() { return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/dense"; }
 
 // Names of models, of their folders or files, and of their tensors in the golden file.
 inline constexpr const char* kTinyModels[] = {"llama", "llama.gguf", "qwen2"};

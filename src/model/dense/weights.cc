@@ -80,12 +80,11 @@ void Place(const TensorSpec& spec, const StoredTensor& tensor, Weights& weights)
     Role role;
     std::vector<float> LayerWeights::* field;
   };
-  constexpr VectorPlace kVectors[] = {
-      {Role::kAttentionNorm, &LayerWeights::attention_norm},
-      {Role::kFeedForwardNorm, &LayerWeights::feed_forward_norm},
-      {Role::kQueryBias, &LayerWeights::query_bias},
-      {Role::kKeyBias, &LayerWeights::key_bias},
-      {Role::kValueBias, &LayerWeights::value_bias}};
+  constexpr VectorPlace kVectors[] = {{Role::kAttentionNorm, &LayerWeights::attention_norm},
+                                      {Role::kFeedForwardNorm, &LayerWeights::feed_forward_norm},
+                                      {Role::kQueryBias, &LayerWeights::query_bias},
+                                      {Role::kKeyBias, &LayerWeights::key_bias},
+                                      {Role::kValueBias, &LayerWeights::value_bias}};
   for (const VectorPlace& place : kVectors) {
     if (place.role == spec.role) layer.*place.field = VectorOf(tensor);
   }
@@ -125,8 +124,8 @@ Status ValueCheck::Step() {
   while (!done() && n_left > 0) {
     const StoredTensor& tensor = *tensors_[next_];
     const int64_t row_bytes = RowBytesOf(tensor.matrix);
-    const int64_t n_rows = std::min(std::max<int64_t>(n_left / row_bytes, 1),
-                                    tensor.matrix.n_out - next_row_);
+    const int64_t n_rows =
+        std::min(std::max<int64_t>(n_left / row_bytes, 1), tensor.matrix.n_out - next_row_);
     const Status finite = CheckFinite(tensor.name, tensor.matrix, next_row_, n_rows);
     if (!finite.ok()) {
       return {ErrorCode::kCorrupt,

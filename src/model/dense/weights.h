@@ -19,15 +19,15 @@
 namespace sluice::model::dense {
 
 struct LayerWeights {
-  std::vector<float> attention_norm;         // [D]
-  Matrix query;                              // [H * head_dim, D]
-  Matrix key, value;                         // [KV * head_dim, D]
-  std::vector<float> query_bias;             // [H * head_dim], or empty
-  std::vector<float> key_bias, value_bias;   // [KV * head_dim], or empty
-  Matrix output;                             // [D, H * head_dim]
-  std::vector<float> feed_forward_norm;      // [D]
-  Matrix gate, up;                           // [intermediate_size, D]
-  Matrix down;                               // [D, intermediate_size]
+  std::vector<float> attention_norm;        // [D]
+  Matrix query;                             // [H * head_dim, D]
+  Matrix key, value;                        // [KV * head_dim, D]
+  std::vector<float> query_bias;            // [H * head_dim], or empty
+  std::vector<float> key_bias, value_bias;  // [KV * head_dim], or empty
+  Matrix output;                            // [D, H * head_dim]
+  std::vector<float> feed_forward_norm;     // [D]
+  Matrix gate, up;                          // [intermediate_size, D]
+  Matrix down;                              // [D, intermediate_size]
 };
 
 struct Weights {
