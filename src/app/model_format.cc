@@ -25,8 +25,8 @@ constexpr std::string_view kDefaultName = "deepseek-flash";
 // What the files say.
 struct Tokenizer {
   token::Vocabulary vocabulary;
-  std::string source;        // its file
-  std::string architecture;  // of the model, "llama"; empty: nothing tells
+  std::string source;            // its file
+  std::string architecture;      // of the model, "llama"; empty: nothing tells
   std::optional<TokenId> begin;  // the file wants it in front of a text
   std::string model_name;        // as of ModelFormat
   std::string owner;
@@ -137,10 +137,10 @@ Result<ModelFormat> ReadFormat(FileSystem& files, const AppOptions& options) {
   const std::string& path = options.tokenizer.empty() ? options.model : options.tokenizer;
   SLUICE_TRY(Tokenizer tokenizer, path.empty() ? ReadJson(kCutTokenizer, "the built-in tokenizer")
                                                : ReadTokenizer(files, path));
-  Result<codec::OwnedFormat> format = codec::MakeFormat(std::move(tokenizer.vocabulary),
-                                                        {.name = options.codec.chat_format,
-                                                         .architecture = tokenizer.architecture,
-                                                         .begin = tokenizer.begin});
+  Result<codec::OwnedFormat> format =
+      codec::MakeFormat(std::move(tokenizer.vocabulary), {.name = options.codec.chat_format,
+                                                          .architecture = tokenizer.architecture,
+                                                          .begin = tokenizer.begin});
   if (!format) return std::move(format.error().AddContext(tokenizer.source));
   return ModelFormat{.format = std::move(*format),
                      .source = std::move(tokenizer.source),
@@ -151,7 +151,8 @@ Result<ModelFormat> ReadFormat(FileSystem& files, const AppOptions& options) {
 void NameModel(const AppOptions& options, const ModelFormat& format, codec::ModelCard& card) {
   // The first family is known by the name of the API that it is served as.
   const bool has_own = !options.model.empty() && !format.format.get().thinks();
-  const std::string own = format.model_name.empty() ? ModelNameOf(options.model) : format.model_name;
+  const std::string own =
+      format.model_name.empty() ? ModelNameOf(options.model) : format.model_name;
   card.name = !options.model_name.empty() ? options.model_name
               : has_own && !own.empty()   ? own
                                           : std::string(kDefaultName);

@@ -21,8 +21,9 @@ struct ModelFormat {
   std::string owner;       // who made the model, as its file says; empty: it does not
 };
 
-// Of --tokenizer, a tokenizer.json, a GGUF file or a folder with one of the two, else of the model, else the small tokenizer that is built in. --chat-format names
-// the format, else what the files say.
+// Of --tokenizer, a tokenizer.json, a GGUF file or a folder with one of the two, else of the model,
+// else the small tokenizer that is built in. --chat-format names the format, else what the files
+// say.
 Result<ModelFormat> ReadFormat(FileSystem& files, const AppOptions& options);
 
 // Puts the names of the model on its card: as the options say, else the model's own. Clients that

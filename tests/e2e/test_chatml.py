@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import raw_http
-from harness.server import REPOSITORY, Server
+from harness.server import REPOSITORY, Server, wait_until
 from test_codec_commands import done, run
 
 GOLDEN = REPOSITORY / "tests/golden/tokenizer"
@@ -100,3 +100,45 @@ def test_scripts_answer_with_the_tokenizer_of_a_gguf():
         request = raw_http.request_bytes("POST", "/v1/chat/completions", [], json.dumps(CHAT).encode())
         answer = json.loads(raw_http.once(server.port, request).body)
         assert answer["choices"][0]["message"]["content"] == "Hello."
+
+
+def ascii_tokenizer(path, n_tokens):
+    """The rules of SmolLM2, one token for each ASCII character, and the control tokens."""
+    cut = json.loads((GOLDEN / "smollm2.json").read_text(encoding="utf-8"))
+    others = iter(range(0x100, 0x200))
+    shown = [chr(b) if 0x21 <= b < 0x7F else chr(next(others)) for b in range(128)]
+    cut["model"]["vocab"] = {spelling: id for id, spelling in enumerate(shown)}
+    cut["model"]["merges"] = []
+    controls = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+    cut["added_tokens"] = [
+        cut["added_tokens"][0] | {"id": 128 + i, "content": content}
+        for i, content in enumerate(controls[: n_tokens - 128])
+    ]
+    path.write_text(json.dumps(cut))
+    return path
+
+
+def ask(server, body, path="/v1/chat/completions"):
+    request = raw_http.request_bytes("POST", path, [], json.dumps(body).encode())
+    return raw_http.once(server.port, request)
+
+
+def test_a_model_is_served_by_its_own_name_and_reached_by_the_old_ones(tmp_path):
+    model = tmp_path / "Tiny-Llama-Instruct.Q4_K_M.gguf"
+    model.write_bytes((REPOSITORY / "tests/golden/dense/llama.gguf").read_bytes())
+    tokenizer = ascii_tokenizer(tmp_path / "tokenizer.json", 131)
+    options = ["--tokenizer", tokenizer, "--context", "256"]
+    with Server(model=model, options=options, own_tokenizer=False) as server:
+        ready = raw_http.request_bytes("GET", "/ready")
+        wait_until(lambda: raw_http.once(server.port, ready).status == 200, 30, "ready")
+        shown = raw_http.once(server.port, raw_http.request_bytes("GET", "/v1/models"))
+        listed = json.loads(shown.body)["data"]
+        assert [m["id"] for m in listed] == ["tiny-llama-instruct"]
+        assert listed[0]["owned_by"] == "unknown"
+        for name in ("tiny-llama-instruct", "deepseek-flash", "DeepSeek-V4.1-Flash"):
+            answer = ask(server, CHAT | {"model": name, "max_tokens": 4, "min_tokens": 4})
+            assert answer.status == 200, answer.body
+            assert answer.header("x-served-model") == "tiny-llama-instruct"
+            usage = json.loads(answer.body)["usage"]
+            assert usage["completion_tokens"] == 4
+        assert ask(server, CHAT | {"model": "other"}).status == 404
