@@ -46,10 +46,13 @@ void DeclareModel(AppOptions& o, OptionSet& set) {
           {.help = "Without a model, scripts run through the engine over a model without "
                    "arithmetic: batching, KV memory and prefix cache are the real ones."});
   set.Add("tokenizer", &o.tokenizer,
-          {.help = "tokenizer.json of the model, or a folder that has one; without it that of the "
-                   "model's folder, or of a script a small one of the same kind.",
+          {.help = "tokenizer.json of the model, a folder that has one, or a GGUF file; without it "
+                   "that of the model, or of a script a small one that is built in.",
            .value = "PATH"});
-  set.Add("model-name", &o.model_name, {.help = "Name of the model in the API.", .value = "NAME"});
+  set.Add("model-name", &o.model_name,
+          {.help = "Name of the model in the API; without it as its GGUF file is called, or "
+                   "deepseek-flash.",
+           .value = "NAME"});
   set.Add("model-alias", &o.model_aliases,
           {.help = "Further name that requests may use; once for each name.", .value = "NAME"});
   set.Add(

@@ -37,7 +37,7 @@ struct AppOptions {
   std::string script;
   bool script_engine = false;
   std::string tokenizer;
-  std::string model_name = "deepseek-flash";
+  std::string model_name;  // empty: NameModel says
   std::vector<std::string> model_aliases = {"deepseek-v4-flash", "DeepSeek-V4.1-Flash"};
   int32_t n_context = 1'048'576;
   int32_t n_output_max = 393'216;

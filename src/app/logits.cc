@@ -87,7 +87,8 @@ int LogitsMain(const CommandLine& line) {
   Options options;
   OptionSet set;
   options.Declare(set);
-  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder")) return *code;
+  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder or file"))
+    return *code;
   if (options.tokens.empty()) return FailUsage(kCommand, Status::Invalid("--tokens is missing"));
   if (options.out.empty()) return FailUsage(kCommand, Status::Invalid("--out is missing"));
   const Status status = ComputeLogits(options, line.args[0]);

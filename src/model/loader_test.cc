@@ -104,10 +104,10 @@ TEST(Loader, TablesThatTheHashWouldMissAreRefused) {
 TEST(Loader, AnotherArchitectureIsRefusedByName) {
   PosixEnv env;
   EditedFileSystem fs(env.env().fs, "\"model_type\": \"deepseek_v41\"",
-                      "\"model_type\": \"llama\"");
+                      "\"model_type\": \"mixtral\"");
   const Result<Loader> loader = Loader::Open(fs, deepseek_v41::TinyFolder());
   ASSERT_FALSE(loader.has_value());
-  EXPECT_NE(loader.error().message().find("llama"), std::string_view::npos)
+  EXPECT_NE(loader.error().message().find("mixtral"), std::string_view::npos)
       << loader.error().message();
 }
 

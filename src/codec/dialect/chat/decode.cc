@@ -19,7 +19,6 @@
 #include "codec/dialect/schema_check.h"
 #include "codec/dialect/service_tier.h"
 #include "codec/dialect/tool_check.h"
-#include "codec/format/deepseek_v41/format.h"
 
 namespace sluice::codec::chat {
 namespace {
