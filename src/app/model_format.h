@@ -19,7 +19,7 @@ struct ModelFormat {
   std::string source;      // what was taken: a path, or "the built-in tokenizer"
   std::string model_name;  // as the file is called, "smollm2-135m-instruct"; empty: by no name of
                            // its own
-  std::string owner;  // who made the model, as its file says; empty: it does not
+  std::string owner;       // who made the model, as its file says; empty: it does not
 };
 
 // Of --tokenizer, a tokenizer.json, a folder that has one or a GGUF, else of the model, else the

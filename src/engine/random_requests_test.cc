@@ -343,7 +343,7 @@ TEST_P(RandomRequests, TokensAreThoseOfTheRequestAlone) {
 
 // ctest -L slow
 TEST_P(RandomRequests, DISABLED_TokensAreThoseOfTheRequestAloneInAllSettings) {
-  CheckAll(GetParam(), 200, kSettings);
+  CheckAll(GetParam(), GetParam().n_requests, kSettings);
 }
 
 // vllm#51187: "3 distinct outputs" of 5 runs with 44 sequences at once; 8 were fine.
