@@ -28,8 +28,8 @@ constexpr std::string_view kHelp =
     "       sluice generate MODEL --tokens FILE ...\n"
     "\n"
     "TEXT comes behind the begin-of-sentence token, if the model has one, without a template;\n"
-    "control tokens may be spelled in it, such as <think>. The answer to it is text. FILE holds a JSON list of ids, and\n"
-    "the answer to it is one. The same seed gives the same tokens.\n"
+    "control tokens may be spelled in it, such as <think>. The answer to it is text. FILE holds a\n"
+    "JSON list of ids, and the answer to it is one. The same seed gives the same tokens.\n"
     "\n";
 
 constexpr std::string_view kTokenizerName = "tokenizer.json";

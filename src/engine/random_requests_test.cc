@@ -278,12 +278,14 @@ void CheckAll(const TinyModel& tiny, int n_requests, std::span<const Setting> se
       store.faults = kFaults;
       Batch::Counts counts = RunTogether(tiny, setting, requests, setting.store ? &store : nullptr);
       if (testing::Test::HasFailure()) return;
-      EXPECT_EQ(counts.n_hit > 0, setting.prefix_cache);
+      const bool is_many = n_requests >= 20;  // few may have nothing in common
+      EXPECT_TRUE(setting.prefix_cache || counts.n_hit == 0);
+      EXPECT_TRUE(counts.n_hit > 0 || !setting.prefix_cache || !is_many);
       if (setting.store) {
         SCOPED_TRACE("again, with cold memory");
         counts = RunTogether(tiny, setting, requests, &store);
         if (testing::Test::HasFailure()) return;
-        EXPECT_GT(counts.n_loaded, 0);
+        EXPECT_TRUE(counts.n_loaded > 0 || !is_many);
       }
       ExpectTokensAddUp();
       n_forked += counts.n_forked;
@@ -343,7 +345,7 @@ TEST_P(RandomRequests, TokensAreThoseOfTheRequestAlone) {
 
 // ctest -L slow
 TEST_P(RandomRequests, DISABLED_TokensAreThoseOfTheRequestAloneInAllSettings) {
-  CheckAll(GetParam(), 200, kSettings);
+  CheckAll(GetParam(), GetParam().n_requests, kSettings);
 }
 
 // vllm#51187: "3 distinct outputs" of 5 runs with 44 sequences at once; 8 were fine.

@@ -1,8 +1,9 @@
-// The tiny models of tests/golden, one or more of each family, for tests that hold for every model.
-// Thread-compatible.
+// The tiny models of tests/golden, one or more of each family, for tests that hold for every model;
+// and one of any size, whose path is in SLUICE_TEST_MODEL. Thread-compatible.
 
 #pragma once
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,26 +19,31 @@
 namespace sluice::engine {
 
 struct TinyModel {
-  std::string name;      // of tests: letters and digits
-  std::string path;      // within tests/golden
+  std::string name;  // of tests: letters and digits
+  std::string path;
   int32_t n_ids;         // tokens that have no special meaning are below this
   bool is_slow = false;  // all else being equal: in the slow suite only
+  int n_requests = 200;  // of the slow suite
 };
 
-inline const std::vector<TinyModel>& TinyModels() {
-  static const std::vector<TinyModel> models = {
-      {.name = "tinyA", .path = "tiny-a", .n_ids = 500},  // 507 is the image token
-      {.name = "llamaGguf", .path = "dense/llama.gguf", .n_ids = 131},
-      {.name = "llama", .path = "dense/llama", .n_ids = 131, .is_slow = true},
-      {.name = "qwen2", .path = "dense/qwen2", .n_ids = 203, .is_slow = true},
+inline std::vector<TinyModel> TinyModels() {
+  const std::string golden = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/";
+  std::vector<TinyModel> models = {
+      {.name = "tinyA", .path = golden + "tiny-a", .n_ids = 500},  // 507 is the image token
+      {.name = "llamaGguf", .path = golden + "dense/llama.gguf", .n_ids = 131},
+      {.name = "llama", .path = golden + "dense/llama", .n_ids = 131, .is_slow = true},
+      {.name = "qwen2", .path = golden + "dense/qwen2", .n_ids = 203, .is_slow = true},
   };
+  if (const char* path = std::getenv("SLUICE_TEST_MODEL"); path != nullptr) {
+    models.push_back(
+        {.name = "given", .path = path, .n_ids = 500, .is_slow = true, .n_requests = 6});
+  }
   return models;
 }
 
 inline model::LoadedModel Load(const TinyModel& tiny) {
   const PosixEnv posix;
-  Result<model::Loader> loader = model::Loader::Open(
-      posix.env().fs, std::string(SLUICE_SOURCE_DIR) + "/tests/golden/" + tiny.path);
+  Result<model::Loader> loader = model::Loader::Open(posix.env().fs, tiny.path);
   if (!loader) CheckFailed(std::string(loader.error().message()).c_str(), __FILE__, __LINE__);
   while (!loader->done()) SLUICE_CHECK(loader->Step().ok());
   return loader->Take();

@@ -24,17 +24,17 @@ class DenseSequences : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(DenseSequences, PiecesOfAnyLengthAndSingleTokensGiveWhatTheWholeGives) {
+  int32_t n_threads = 0;
   for (const int32_t piece : {1, 2, 7, 63, 64, 65, 100}) {
-    for (const int32_t n_threads : {1, 2, 3}) {
-      Tiny tiny(name_, n_threads);
-      std::vector<float> logits;
-      for (int32_t at = 0; at < n_; at += piece) {
-        const int32_t end = std::min(n_, at + piece);
-        const std::vector<float> some = tiny.Append(0, Cut(tokens_, at, end), end - at);
-        logits.insert(logits.end(), some.begin(), some.end());
-      }
-      ASSERT_EQ(logits, whole_) << piece << " tokens at a time, " << n_threads << " threads";
+    n_threads = n_threads % 3 + 1;
+    Tiny tiny(name_, n_threads);
+    std::vector<float> logits;
+    for (int32_t at = 0; at < n_; at += piece) {
+      const int32_t end = std::min(n_, at + piece);
+      const std::vector<float> some = tiny.Append(0, Cut(tokens_, at, end), end - at);
+      logits.insert(logits.end(), some.begin(), some.end());
     }
+    ASSERT_EQ(logits, whole_) << piece << " tokens at a time, " << n_threads << " threads";
   }
 }
 
