@@ -146,6 +146,7 @@ struct AnswerSpec {
   OutputStart start = OutputStart::kReasoning;
   bool stream = false;
   bool include_usage = false;  // a usage chunk at the end of the stream
+  bool tells_progress = false;  // of the prompt, in chunks of the stream
   int32_t n_choices = 1;       // 1-16
   int32_t n_prompt = 0;        // tokens of the prompt; the usage until the service has told its own
   bool logprobs = false;

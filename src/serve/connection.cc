@@ -60,6 +60,7 @@ void DropEmptyLines(std::string& bytes, int& n_dropped) {
 
 // count_tokens belongs to its API; the other inquiries are for tools.
 bool IsSwitchedOff(const RouteMatch& match, const ServeOptions& options) {
+  if (match.route != nullptr && match.route->handler == Handler::kPage) return !options.web_page;
   return match.inquiry != nullptr && !options.token_endpoints &&
          match.inquiry->kind != codec::Inquiry::Kind::kCountTokens;
 }
@@ -166,8 +167,7 @@ Async<bool> Connection::ServeOne() {
     again = co_await AnswerInquiry(*this, *request, *match.inquiry, *account_);
   } else if (end == ReadEnd::kDone) {
     Response response = HandleOperation(net_, {.match = match,
-                                               .query = request->head().query,
-                                               .is_anthropic = request->head().is_anthropic,
+                                               .head = request->head(),
                                                .request_id = request->id,
                                                .account = account_});
     again = co_await Respond(*request, std::move(response));
@@ -388,7 +388,8 @@ HeadLine Connection::HeadFor(const HttpRequest& request, int32_t status) {
 Async<bool> Connection::Respond(HttpRequest& request, Response response) {
   HeadLine line = HeadFor(request, response.status);
   line.content_type = response.content_type;
-  line.framing = response.status == 204 ? Framing::kNoBody : Framing::kLength;
+  const bool has_body = response.status != 204 && response.status != 304;
+  line.framing = has_body ? Framing::kLength : Framing::kNoBody;
   line.content_length = static_cast<int64_t>(response.body.size());
   CountResponse(response.status);
   std::string bytes;

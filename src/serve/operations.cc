@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <charconv>
 #include <cmath>
 #include <optional>
 
@@ -11,6 +12,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "serve/generation.h"
+#include "serve/page.h"
 #include "serve/stored_responses.h"
 
 namespace sluice::serve {
@@ -126,6 +128,36 @@ Response Version(const Net& net) {
   return response;
 }
 
+// A browser gets the page, everybody else what programs ask for.
+Response Root(const Net& net, const RequestHead& head) {
+  const bool is_page = net.options.web_page && head.accepts_html;
+  Response response = is_page ? PageResponse(kFirstPage, head, {}) : Version(net);
+  if (net.options.web_page) response.headers.emplace_back("Vary", "Accept");
+  return response;
+}
+
+// What of this process is in main memory, from the text of /proc/self/status; 0: it does not say.
+int64_t ResidentBytes(std::string_view status) {
+  constexpr std::string_view kField = "\nVmRSS:";
+  const size_t at = status.find(kField);
+  if (at == std::string_view::npos) return 0;
+  status.remove_prefix(at + kField.size());
+  status.remove_prefix(std::min(status.find_first_not_of(" \t"), status.size()));
+  int64_t n_kib = 0;
+  std::from_chars(status.data(), status.data() + status.size(), n_kib);
+  return n_kib * kKiB;
+}
+
+Response Metrics(const Net& net) {
+  constexpr int64_t kMaxStatusBytes = 64 * kKiB;
+  Result<std::string> status = net.parts.env.fs.ReadWhole("/proc/self/status", kMaxStatusBytes);
+  if (status) metrics::Set(metrics::kResidentBytes, ResidentBytes(*status));
+  Response response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = metrics::Expose();
+  return response;
+}
+
 // {"status": ..., "reason": ...}
 Response State(bool good, std::string_view reason) {
   Response response;
@@ -236,15 +268,18 @@ metrics::Route RouteLabelOf(codec::Api api) {
 }  // namespace
 
 Response HandleOperation(Net& net, const Operation& operation) {
-  const auto& [match, query, is_anthropic, request_id, account] = operation;
+  const auto& [match, head, request_id, account] = operation;
   switch (match.route->handler) {
     case Handler::kRoot:
+      return Root(net, head);
+    case Handler::kPage:
+      return PageResponse(match.rest, head, request_id);
     case Handler::kVersion:
       return Version(net);
     case Handler::kModels:
-      return is_anthropic ? AnthropicModels(net) : Models(net);
+      return head.is_anthropic ? AnthropicModels(net) : Models(net);
     case Handler::kModel:
-      return Model(net, {.name = match.rest, .is_anthropic = is_anthropic}, request_id);
+      return Model(net, {.name = match.rest, .is_anthropic = head.is_anthropic}, request_id);
     case Handler::kResponse:
     case Handler::kDeleteResponse:
     case Handler::kCancelResponse:
@@ -254,12 +289,8 @@ Response HandleOperation(Net& net, const Operation& operation) {
       return State(net.EngineAlive(), kNoSteps);
     case Handler::kReady:
       return Ready(net);
-    case Handler::kMetrics: {
-      Response response;
-      response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-      response.body = metrics::Expose();
-      return response;
-    }
+    case Handler::kMetrics:
+      return Metrics(net);
     case Handler::kRequests:
       return Requests(net);
     case Handler::kLimits:
@@ -289,6 +320,8 @@ metrics::Route RouteLabel(const RouteMatch& match) {
   switch (match.route->handler) {
     case Handler::kRoot:
       return metrics::Route::kRoot;
+    case Handler::kPage:
+      return metrics::Route::kPage;
     case Handler::kModels:
     case Handler::kModel:
       return metrics::Route::kModels;
