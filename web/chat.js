@@ -8,6 +8,8 @@ import {settings} from './settings.js';
 // As near to the end as this counts as being there.
 const END_PIXELS = 60;
 const SAVE_MS = 1000;
+// A page that goes takes its connections along; what breaks so soon after is no fault of the server.
+const LEAVE_MS = 2000;
 
 export class Chat {
   #conversation = Conversation.load(sessionStorage);
@@ -20,6 +22,7 @@ export class Chat {
   #running = null;  // AbortController
   #follows = true;  // the reader is at the end and wants to stay there
   #savedAt = 0;
+  #leftAt = -Infinity;
   #onUnauthorized;
 
   /** @param {(words: string) => void} onUnauthorized the server wants a key */
@@ -47,6 +50,7 @@ export class Chat {
     document.addEventListener('keydown', (event) => {
       if (event.key === 'Escape' && this.#running !== null && !document.querySelector('dialog[open]')) this.stop();
     });
+    window.addEventListener('beforeunload', () => (this.#leftAt = performance.now()));
     window.addEventListener('pagehide', () => {
       if (this.#running !== null) this.#conversation.save(sessionStorage);
     });
@@ -132,8 +136,9 @@ export class Chat {
   }
 
   #fail(error, message, signal) {
-    message.end = signal.aborted ? 'stopped' : 'error';
-    if (signal.aborted) return;
+    const isWanted = signal.aborted || performance.now() < this.#leftAt + LEAVE_MS;
+    message.end = isWanted ? 'stopped' : 'error';
+    if (isWanted) return;
     message.error = error instanceof ApiError ? error.message : `The page failed: ${error.message}`;
     if (error.status === 401) this.#onUnauthorized(error.message);
   }

@@ -39,9 +39,25 @@ export function fromTree(tree) {
 
 /** Code with its language and a button that copies it. */
 export function codeBlock(language, text) {
-  const code = el('code', {}, text);
+  const code = el('code');
+  growCode(code, text);
   const head = el('div', {class: 'code-head'}, el('span', {}, language), copyButton(() => code.textContent));
   return el('div', {class: 'code'}, head, el('pre', {tabindex: '0'}, code));
+}
+
+// Long code is laid out piece by piece, as far as it is seen.
+const PIECE_CHARS = 16 * 1024;
+
+/** Adds text to the code of a block. */
+export function growCode(code, text) {
+  for (let from = 0; from < text.length; ) {
+    const last = code.lastElementChild;
+    const isFull = last === null || (last.textContent.length >= PIECE_CHARS && last.textContent.endsWith('\n'));
+    const piece = isFull ? code.appendChild(el('span')) : last;
+    const end = text.indexOf('\n', from + PIECE_CHARS) + 1 || text.length;
+    piece.append(text.slice(from, end));
+    from = end;
+  }
 }
 
 /** A button that copies what `text` answers. */

@@ -19,6 +19,8 @@ const SLOW_MS = 100;
 const MAX_SLOW_MS = 500;
 const MAX_URL_CHARS = 2048;
 const MAX_COLUMNS = 64;
+// Of one take: what is shown at once must not take longer than a reader waits.
+const MAX_BLOCKS = 200;
 const LAST_CHARACTER = 1_114_111;
 const [FIRST_SURROGATE, LAST_SURROGATE] = [55_296, 57_343];
 
@@ -41,8 +43,9 @@ export class MarkdownStream {
 
   /**
    * @param {boolean} isLast nothing will be pushed any more
-   * @returns {{sealed: object[], open: object|null}} trees of the blocks that are complete since
-   *     the last call, and of the one that is not
+   * @returns {{sealed: object[], open: object|null, more: boolean}} trees of the blocks that are
+   *     complete since the last call, and of the one that is not; `more`: call again, there was too
+   *     much for one call
    */
   take(isLast) {
     if (isLast) this.#text = this.#text.replace(/\r$/, '\n');
@@ -51,8 +54,9 @@ export class MarkdownStream {
       const step = this.#step(isLast);
       sealed.push(...step.sealed);
       this.#from += step.n;
-      if (step.n === 0 || this.#from >= this.#text.length) return {sealed, open: step.open};
-      if (step.open !== null) return {sealed, open: step.open};
+      const isDone = step.n === 0 || step.open !== null || this.#from >= this.#text.length;
+      if (isDone) return {sealed, open: step.open, more: false};
+      if (sealed.length >= MAX_BLOCKS) return {sealed, open: null, more: true};
     }
   }
 
@@ -99,7 +103,13 @@ export class MarkdownStream {
 export function markdownTrees(text) {
   const stream = new MarkdownStream();
   stream.push(text);
-  return stream.take(true).sealed;
+  const trees = [];
+  for (let more = true; more; ) {
+    const taken = stream.take(true);
+    trees.push(...taken.sealed);
+    more = taken.more;
+  }
+  return trees;
 }
 
 function wrapped(trees) {
@@ -181,10 +191,14 @@ function blockOf(token, depth) {
     case 'list':
       return [listOf(token, depth)];
     case 'table':
-      return [tableOf(token, depth)];
+      return token.header.length > MAX_COLUMNS ? [plain(token)] : [tableOf(token, depth)];
     default:  // html, and what we do not know
-      return [{tag: 'p', attributes: {class: 'plain'}, children: [token.raw]}];
+      return [plain(token)];
   }
+}
+
+function plain(token) {
+  return {tag: 'p', attributes: {class: 'plain'}, children: [token.raw]};
 }
 
 function listOf(token, depth) {
@@ -201,7 +215,7 @@ function listOf(token, depth) {
 function tableOf(token, depth) {
   const row = (tag) => (cells) => ({
     tag: 'tr',
-    children: cells.slice(0, MAX_COLUMNS).map((cell, i) => ({
+    children: cells.map((cell, i) => ({
       tag,
       attributes: {class: ['left', 'center', 'right'].find((side) => side === token.align[i]) ?? 'left'},
       children: inlines(cell.tokens, depth),

@@ -1,11 +1,13 @@
 // One message on the page. An answer grows: what is complete of it is shown once, and only its last
 // block is shown anew, at most once a frame and less often if that takes long.
 
-import {codeBlock, copyButton, el, fromTree} from './dom.js';
+import {codeBlock, copyButton, el, fromTree, growCode} from './dom.js';
 import {amount, count, seconds} from './format.js';
 import {MarkdownStream} from './markdown.js';
 
 const FRAME_MS = 40;
+// Below that, the first token and the last came at once, and a rate would say nothing.
+const MIN_RATE_SECONDS = 0.05;
 // Of the time, as much as this part may go into showing.
 const BUSY_PART = 0.3;
 
@@ -23,14 +25,16 @@ class GrowingText {
     this.#stream.push(piece);
   }
 
+  /** Whether there is more to show at once than one frame should. */
   show(isLast) {
-    const {sealed, open} = this.#stream.take(isLast);
-    if (sealed.length === 0 && this.#growCode(open)) return;
+    const {sealed, open, more} = this.#stream.take(isLast);
+    if (sealed.length === 0 && this.#growCode(open)) return false;
     this.#open?.remove();
     this.#open = open === null ? null : fromTree(open);
     this.#openTree = open;
     this.node.append(...sealed.map(fromTree));
     if (this.#open !== null) this.node.append(this.#open);
+    return more;
   }
 
   // Code that grows keeps its place and what is selected in it.
@@ -38,7 +42,7 @@ class GrowingText {
     const before = this.#openTree;
     if (open?.tag !== 'code-block' || before?.tag !== 'code-block') return false;
     if (before.language !== open.language || !open.text.startsWith(before.text)) return false;
-    this.#open.querySelector('code').append(open.text.slice(before.text.length));
+    growCode(this.#open.querySelector('code'), open.text.slice(before.text.length));
     this.#openTree = open;
     return true;
   }
@@ -100,6 +104,7 @@ export class AssistantView {
   #wait = el('div', {class: 'wait'});
   #meta = el('div', {class: 'meta'});
   #timer = 0;
+  #nextAt = 0;  // not shown anew before
   #onshow;
   #actions;
   #began = performance.now();
@@ -147,7 +152,8 @@ export class AssistantView {
     if (this.#nDeltas++ === 0) this.#first = this.#last;
     if (news.reasoning !== '') this.#reason(news.reasoning);
     if (news.content !== '') this.#content.push(news.content);
-    if (this.#timer === 0) this.#timer = setTimeout(() => this.#show(false), 0);
+    if (this.#timer !== 0) return;
+    this.#timer = setTimeout(() => this.#show(false), Math.max(0, this.#nextAt - this.#last));
   }
 
   /** The answer is as complete as it will be: message.end says why. */
@@ -156,28 +162,24 @@ export class AssistantView {
     if (this.#nDeltas > 1) this.message.seconds ??= (this.#last - this.#first) / 1000;
     this.message.firstSeconds ??= this.#nDeltas > 0 ? (this.#first - this.#began) / 1000 : undefined;
     this.#show(true);
-    this.#timer = -1;
   }
 
   #show(isLast) {
     const begin = performance.now();
     this.#wait.replaceChildren();
-    this.#reasoning?.text.show(isLast);
-    this.#content.show(isLast);
+    let more = this.#reasoning?.text.show(isLast) ?? false;
+    more = this.#content.show(isLast) || more;
     this.#showCalls(isLast);
     if (this.#reasoning !== null) this.#showFold(isLast);
     isLast ? this.#showEnd() : this.#showRate();
     this.#onshow();
-    const spent = performance.now() - begin;
-    this.#timer = 0;
-    // Whatever came meanwhile calls for the next one; a slow one must leave time for the reader.
-    if (!isLast && this.#nDeltas !== this.#nShown) {
-      this.#timer = setTimeout(() => this.#show(false), Math.max(FRAME_MS, spent / BUSY_PART));
-    }
-    this.#nShown = this.#nDeltas;
+    // A slow one must leave time for the reader.
+    const end = performance.now();
+    const pause = Math.max(FRAME_MS, (end - begin) / BUSY_PART);
+    this.#nextAt = end + pause;
+    this.#timer = more ? setTimeout(() => this.#show(isLast), pause) : 0;
   }
 
-  #nShown = 0;
 
   #reason(piece) {
     if (this.#reasoning === null) {
@@ -200,8 +202,9 @@ export class AssistantView {
     while (this.#calls.children.length < calls.length) this.#calls.append(el('div', {class: 'call'}));
     calls.forEach((call, i) => {
       const card = this.#calls.children[i];
-      if (card.dataset.size === String(call.arguments.length) && !isLast) return;
-      card.dataset.size = call.arguments.length;
+      const state = isLast ? 'complete' : String(call.arguments.length);
+      if (card.dataset.state === state) return;
+      card.dataset.state = state;
       card.replaceChildren(el('div', {class: 'call-head'}, 'Calls ', el('code', {}, call.name)), codeBlock('json', pretty(call.arguments)));
       if (isLast && this.message.end === 'tool_calls') card.append(this.#resultForm(call));
     });
@@ -233,13 +236,15 @@ export class AssistantView {
     if (end === 'length') facts.push('cut at the limit');
     const buttons = [copyButton(() => this.message.content), el('button', {type: 'button', class: 'quiet', onclick: this.#actions.regenerate}, 'Regenerate')];
     this.#meta.replaceChildren(el('span', {class: 'facts'}, facts.join(' · ')), ...buttons);
-    if (error) this.node.insertBefore(el('div', {class: 'error', role: 'alert'}, error), this.#meta);
+    if (error && this.node.querySelector('.error') === null) {
+      this.node.insertBefore(el('div', {class: 'error', role: 'alert'}, error), this.#meta);
+    }
   }
 }
 
 function factsOf(usage, message) {
   const facts = [`${count(usage.completion_tokens)} tokens`];
-  if (message.seconds > 0 && usage.completion_tokens > 1) facts.push(`${amount((usage.completion_tokens - 1) / message.seconds)} tokens/s`);
+  if (message.seconds > MIN_RATE_SECONDS && usage.completion_tokens > 1) facts.push(`${amount((usage.completion_tokens - 1) / message.seconds)} tokens/s`);
   if (message.firstSeconds !== undefined) facts.push(`first after ${seconds(message.firstSeconds)}`);
   const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
   facts.push(`prompt ${count(usage.prompt_tokens)}, ${count(cached)} cached`);

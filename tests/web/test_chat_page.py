@@ -24,9 +24,9 @@ def test_an_answer_streams_and_ends(visit):
     script = [{"out": "Some *thoughts*.</think>" + "One **two** three. " * 20, "pace_ms": 4}]
     with Server(script=script) as server, visit(server) as page:
         page.ask("Go on")
-        page.waits_for("() => /One two/.test(document.querySelector('.assistant .md').innerText)")
+        page.waits_for("() => /One two/.test(document.querySelector('.assistant > .md').innerText)")
         assert page.count("#send.stop") == 1, "shown while it comes"
-        page.waits_for("() => /≈ .* tokens.s/.test(document.querySelector('.meta.open').innerText)")
+        page.waits_for("() => /≈ .* tokens.s/.test(document.querySelector('.meta.open')?.innerText)")
         answer = page.answered(1)
         assert answer.locator("> .md").inner_text() == ("One two three. " * 20).strip()
         assert answer.locator("> .md strong").count() == 20
@@ -50,11 +50,12 @@ def test_the_prompt_is_seen_being_read(visit):
     seen = """() => {
       window.seen = [];
       new MutationObserver(() => {
-        const text = document.querySelector('.wait')?.innerText ?? '';
+        const text = document.querySelector('.wait')?.textContent ?? '';
         if (text.includes('Reading')) window.seen.push(text);
       }).observe(document.body, {childList: true, subtree: true});
     }"""
-    with Server(script=[OK], options=["--script-engine"]) as server, visit(server) as page:
+    options = ["--script-engine", "--prefill-chunk", "16"]
+    with Server(script=[OK], options=options) as server, visit(server) as page:
         page.tab.evaluate(seen)
         page.ask("words " * 5000)
         page.answered(1)

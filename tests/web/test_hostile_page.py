@@ -75,6 +75,9 @@ BOMBS = {
     "megabyte_of_paragraphs": "a *b* c\n\n" * 110_000,
 }
 
+# Of these markdown shows next to nothing.
+NOT_SEEN = {"lists", "numbers", "dashes", "deep_list", "spaces", "definitions", "fences"}
+
 # What is not as markdown.js makes it.
 STRANGE = """() => {
   const tags = new Set(('P DIV SPAN H2 H3 H4 H5 H6 STRONG EM DEL CODE PRE BR A UL OL LI BLOCKQUOTE HR TABLE THEAD ' +
@@ -113,7 +116,7 @@ def test_s21_hostile_answers_are_shown_and_do_nothing(visit):
             answer.locator("summary").click()
             assert page.tab.evaluate(STRANGE) == [], name
             assert answer.locator(".facts").inner_text() != "", name
-        shown = page.text("#messages")
+        shown = page.tab.locator("#messages").text_content()
         assert f"<script>{RUNS}</script>" in shown and "<iframe srcdoc=" in shown
         for link in page.tab.locator(".assistant .md a").all():
             link.hover()
@@ -184,11 +187,15 @@ def test_s21_bombs_do_not_stop_the_page(visit):
             )
             page.ask(name)
             answer = page.answered(1)
+            if name not in NOT_SEEN:
+                page.waits_for(
+                    "n => document.querySelector('.assistant > .md').textContent.length >= n",
+                    int(len(text) * 0.1),
+                )
             longest = page.tab.evaluate("() => { clearInterval(window.watch); return window.longest; }")
             if longest > 3000:
                 slow[name] = longest
             assert page.tab.evaluate(STRANGE) == [], name
-            n_shown = answer.locator("> .md").evaluate("e => e.textContent.length")
-            assert n_shown >= len(text) * 0.1 or name in ("ticks", "spaces", "definitions"), name
+            assert answer.locator(".facts").count() == 1, name
             page.tab.click("#new")
         assert slow == {}, slow
