@@ -166,10 +166,9 @@ Async<bool> Connection::ServeOne() {
   } else if (end == ReadEnd::kDone && match.route->handler == Handler::kInquiry) {
     again = co_await AnswerInquiry(*this, *request, *match.inquiry, *account_);
   } else if (end == ReadEnd::kDone) {
-    Response response = HandleOperation(net_, {.match = match,
-                                               .head = request->head(),
-                                               .request_id = request->id,
-                                               .account = account_});
+    Response response = HandleOperation(
+        net_,
+        {.match = match, .head = request->head(), .request_id = request->id, .account = account_});
     again = co_await Respond(*request, std::move(response));
   }
   (void)Charge(*request, 0);  // giving back is not refused

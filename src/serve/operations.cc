@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
 #include "base/json_writer.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "env/proc_text.h"
 #include "serve/generation.h"
 #include "serve/page.h"
 #include "serve/stored_responses.h"
@@ -136,22 +136,10 @@ Response Root(const Net& net, const RequestHead& head) {
   return response;
 }
 
-// What of this process is in main memory, from the text of /proc/self/status; 0: it does not say.
-int64_t ResidentBytes(std::string_view status) {
-  constexpr std::string_view kField = "\nVmRSS:";
-  const size_t at = status.find(kField);
-  if (at == std::string_view::npos) return 0;
-  status.remove_prefix(at + kField.size());
-  status.remove_prefix(std::min(status.find_first_not_of(" \t"), status.size()));
-  int64_t n_kib = 0;
-  std::from_chars(status.data(), status.data() + status.size(), n_kib);
-  return n_kib * kKiB;
-}
-
 Response Metrics(const Net& net) {
-  constexpr int64_t kMaxStatusBytes = 64 * kKiB;
-  Result<std::string> status = net.parts.env.fs.ReadWhole("/proc/self/status", kMaxStatusBytes);
-  if (status) metrics::Set(metrics::kResidentBytes, ResidentBytes(*status));
+  const Result<std::string> status =
+      net.parts.env.fs.ReadWhole("/proc/self/status", kMaxProcTextBytes);
+  if (status) metrics::Set(metrics::kResidentBytes, KilobyteField(*status, "VmRSS").value_or(0));
   Response response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   response.body = metrics::Expose();

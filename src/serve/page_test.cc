@@ -23,7 +23,8 @@ TEST(Page, EveryFileHasATypeThatABrowserTakesAndATagOfItsOwn) {
     EXPECT_TRUE(tags.insert(file.etag).second) << file.path;
     EXPECT_TRUE(file.etag.starts_with('"') && file.etag.ends_with('"')) << file.etag;
   }
-  EXPECT_TRUE(std::ranges::any_of(PageFiles(), [](const PageFile& f) { return f.path == kFirstPage; }));
+  EXPECT_TRUE(
+      std::ranges::any_of(PageFiles(), [](const PageFile& f) { return f.path == kFirstPage; }));
 }
 
 TEST(Page, ABrowserThatHasTheFileIsToldSo) {
@@ -40,13 +41,14 @@ TEST(Page, ABrowserThatHasTheFileIsToldSo) {
 }
 
 TEST(Page, OnlyItsOwnFilesAreThere) {
-  for (std::string_view path :
-       {"", "/", "nothing.js", "../index.html", "index.html/", "INDEX.HTML", "vendor", "./index.html"})
+  for (std::string_view path : {"", "/", "nothing.js", "../index.html", "index.html/", "INDEX.HTML",
+                                "vendor", "./index.html"})
     EXPECT_EQ(PageResponse(path, {}, "req_1").status, 404) << path;
 }
 
 TEST(Page, NothingMayRunButItsOwnScripts) {
-  const std::string policy = HeaderOf(PageResponse(kFirstPage, {}, "req_1"), "Content-Security-Policy");
+  const std::string policy =
+      HeaderOf(PageResponse(kFirstPage, {}, "req_1"), "Content-Security-Policy");
   EXPECT_NE(policy.find("default-src 'none'"), std::string::npos);
   EXPECT_EQ(policy.find("unsafe"), std::string::npos);
   EXPECT_EQ(policy.find('*'), std::string::npos);

@@ -3,8 +3,8 @@
 // Bounded: a client that does not read fills it, and the service then holds the sequence's unsent
 // tokens (or does not advance it) until there is room. It never waits and never drops.
 //
-// TryPush, HasRoom and NotePrompt by the service thread; TryPop, Drained, prompt and set_room_bell by
-// the consumer's.
+// TryPush, HasRoom and NotePrompt by the service thread; TryPop, Drained, prompt and set_room_bell
+// by the consumer's.
 //
 // 1. One place is reserved for the terminal event, which therefore always fits.
 // 2. Once the terminal event can be popped the service touches neither the queue nor the node. So
