@@ -24,7 +24,7 @@ def test_numbers_are_those_of_the_metrics(visit):
         assert re.fullmatch(r"[\d.]+ (µs|ms|s)", tile(page, "Step time"))
         assert re.fullmatch(r"[\d.,]+ [KMG]iB", tile(page, "Memory"))
         rate = float(tile(page, "Generated").replace(",", ""))
-        assert 5 < rate < 110, "one token in 10 ms at most"
+        assert 5 < rate < 150, "one token in 10 ms, and the look at it may be late"
         page.tab.click("#to-chat")
         page.tab.click("#send")
         metrics.wait_running(server, 0)

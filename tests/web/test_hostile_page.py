@@ -193,7 +193,7 @@ def test_s21_bombs_do_not_stop_the_page(visit):
                     int(len(text) * 0.1),
                 )
             longest = page.tab.evaluate("() => { clearInterval(window.watch); return window.longest; }")
-            if longest > 3000:
+            if longest > 5000:  # on two busy cores; the careless reader needs minutes
                 slow[name] = longest
             assert page.tab.evaluate(STRANGE) == [], name
             assert answer.locator(".facts").count() == 1, name
