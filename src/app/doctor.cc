@@ -1,8 +1,12 @@
-// `sluice doctor`: what this binary is made of: the way of a token, and every limit.
+// `sluice doctor`: whether this machine can serve, and what this binary is made of: the way of a
+// token, and every limit.
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "app/app_options.h"
+#include "app/checkup.h"
 #include "app/command.h"
 #include "base/json_writer.h"
 #include "base/limits.h"
@@ -15,9 +19,13 @@ namespace {
 constexpr std::string_view kCommand = "doctor";
 
 constexpr std::string_view kHelp =
-    "Says what this program is made of.\n"
+    "Says whether this machine can serve, and what this program is made of.\n"
     "\n"
-    "usage: sluice doctor limits [--json] [--flag value ...]\n"
+    "usage: sluice doctor [MODEL] [--json] [--flag value ...]\n"
+    "         processor, cores, memory, disk, limits, ports and clock, with the options of serve:\n"
+    "         pass, warn or fail, and what would help. MODEL: whether it fits. Ends with 1 if\n"
+    "         anything fails.\n"
+    "       sluice doctor limits [--json] [--flag value ...]\n"
     "         every limit: fixed ones, and options as flags, environment and --config set them\n"
     "       sluice doctor path [--json]\n"
     "         the ten hops of a token, with their trace zones\n";
@@ -108,7 +116,48 @@ std::string PathJson() {
   return text + "\n";
 }
 
-int Limits(CommandLine line) {
+std::string ChecksText(const std::vector<Check>& checks) {
+  std::string text;
+  for (const Check& check : checks) {
+    text += fmt::format("{}  {:<10}  {}\n", NameOf(check.verdict), check.name, check.finding);
+    if (!check.remedy.empty()) text += fmt::format("      {:<10}  {}\n", "", check.remedy);
+  }
+  return text;
+}
+
+std::string ChecksJson(const std::vector<Check>& checks) {
+  std::string text;
+  JsonWriter w(text);
+  w.Array();
+  for (const Check& check : checks) {
+    w.Object();
+    w.Key("check").String(check.name);
+    w.Key("verdict").String(NameOf(check.verdict));
+    w.Key("finding").String(check.finding);
+    w.Key("remedy");
+    check.remedy.empty() ? w.Null() : w.String(check.remedy);
+    w.EndObject();
+  }
+  w.EndArray();
+  return text + "\n";
+}
+
+int Machine(const CommandLine& line) {
+  const PosixEnv posix;
+  AppOptions options;
+  bool json = false;
+  OptionSet set;
+  options.Declare(set);
+  set.Add("json", &json, {.help = "For programs.", .reach = OptionReach::kFlagOnly});
+  const Status status = options.Read(set, line, posix.env().fs);
+  if (!status.ok()) return FailUsage(kCommand, status);
+  const std::vector<Check> checks = CheckUp(posix.env(), options);
+  Print(json ? ChecksJson(checks) : ChecksText(checks));
+  const bool fails = std::ranges::count(checks, Verdict::kFail, &Check::verdict) > 0;
+  return fails ? kFailed : kDone;
+}
+
+int Limits(const CommandLine& line) {
   const PosixEnv posix;
   AppOptions options;
   bool json = false;
@@ -142,7 +191,7 @@ int DoctorMain(const CommandLine& line) {
   if (!rest.args.empty()) rest.args.erase(rest.args.begin());
   if (topic == "limits") return Limits(rest);
   if (topic == "path") return Path(rest);
-  return FailUsage(kCommand, Status::Invalid("say `limits` or `path`"));
+  return Machine(line);
 }
 
 }  // namespace sluice::app

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <utility>
 
 #include "engine/planner.h"
+#include "env/proc_text.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/model_place.h"
 #include "model/deepseek_v41/deepseek_v41.h"
@@ -26,24 +26,11 @@ namespace v41 = model::deepseek_v41;
 // Rows of one step: a piece of a prompt, and a verification of every sequence.
 constexpr int32_t kPromptRows = 512;
 
-// "MemTotal:       24689764 kB" of /proc/meminfo.
-std::optional<int64_t> ReadKilobytes(std::string_view text, std::string_view name) {
-  const size_t at = text.find(fmt::format("{}:", name));
-  if (at == std::string_view::npos) return std::nullopt;
-  const size_t begin = text.find_first_not_of(' ', at + name.size() + 1);
-  if (begin == std::string_view::npos) return std::nullopt;
-  int64_t n = 0;
-  const auto read = std::from_chars(text.data() + begin, text.data() + text.size(), n);
-  if (read.ec != std::errc()) return std::nullopt;
-  return n * 1024;
-}
-
 std::optional<MachineMemory> ReadMachineMemory(FileSystem& fs) {
-  constexpr int64_t kMaxBytes = 64 << 10;
-  const Result<std::string> text = fs.ReadWhole("/proc/meminfo", kMaxBytes);
+  const Result<std::string> text = fs.ReadWhole("/proc/meminfo", kMaxProcTextBytes);
   if (!text) return std::nullopt;
-  const std::optional<int64_t> total = ReadKilobytes(*text, "MemTotal");
-  const std::optional<int64_t> available = ReadKilobytes(*text, "MemAvailable");
+  const std::optional<int64_t> total = KilobyteField(*text, "MemTotal");
+  const std::optional<int64_t> available = KilobyteField(*text, "MemAvailable");
   if (!total || !available) return std::nullopt;
   return MachineMemory{.total = *total, .available = *available};
 }

@@ -37,7 +37,7 @@ struct LabelTraits;  // kLabel, kNames, kCount
   X(kCountTokens, "count_tokens") X(kTokenize, "tokenize") X(kDetokenize, "detokenize")         \
   X(kRender, "render") X(kModels, "models") X(kHealth, "health")                                \
   X(kReady, "ready") X(kMetrics, "metrics") X(kVersion, "version") X(kAdmin, "admin")           \
-  X(kRoot, "root") X(kOther, "other")
+  X(kRoot, "root") X(kPage, "page") X(kOther, "other")
 SLUICE_LABEL(Route, "route", SLUICE_ROUTE_VALUES)
 
 #define SLUICE_STATUS_CLASS_VALUES(X) X(k2xx, "2xx") X(k3xx, "3xx") X(k4xx, "4xx") X(k5xx, "5xx")

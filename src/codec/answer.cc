@@ -224,6 +224,12 @@ void Answer::Finish(std::string& out) {
   state_->Encode([&](auto& e) { e.Finish(total, out); });
 }
 
+void Answer::Progress(const wire::PromptProgress& prompt, std::string& out) {
+  state_->Encode([&](auto& e) {
+    if constexpr (requires { e.OnProgress(prompt, out); }) e.OnProgress(prompt, out);
+  });
+}
+
 void Answer::Heartbeat(std::string& out) {
   state_->Encode([&](auto& e) { e.Heartbeat(out); });
 }

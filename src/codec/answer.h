@@ -41,6 +41,9 @@ class Answer {
   // end mark, or the whole JSON body.
   void Finish(std::string& out);
 
+  // Stream, if it tells_progress, before the first token: how far the prompt is.
+  void Progress(const wire::PromptProgress& prompt, std::string& out);
+
   // In a silence: a form that this API's clients count as a sign of life.
   void Heartbeat(std::string& out);
 

@@ -145,9 +145,10 @@ struct AnswerSpec {
   bool thinking = true;
   OutputStart start = OutputStart::kReasoning;
   bool stream = false;
-  bool include_usage = false;  // a usage chunk at the end of the stream
-  int32_t n_choices = 1;       // 1-16
-  int32_t n_prompt = 0;        // tokens of the prompt; the usage until the service has told its own
+  bool include_usage = false;   // a usage chunk at the end of the stream
+  bool tells_progress = false;  // of the prompt, in chunks of the stream
+  int32_t n_choices = 1;        // 1-16
+  int32_t n_prompt = 0;  // tokens of the prompt; the usage until the service has told its own
   bool logprobs = false;
   int32_t n_top_logprobs = 0;
   std::vector<std::string> stops;    // <= 16, none empty; apply to visible content only

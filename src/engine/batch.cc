@@ -353,6 +353,9 @@ void Batch::Advance(const StepPlan::Part& part) {
   work.n_rows += part.n_rows;
   work.n_replayed += n_replayed;
   cache_.Seal(sequence.lease, sequence.stored());
+  if (sequence.in_prompt()) {
+    desk_.NotePrompt(*sequence.seat, std::max(sequence.n_hit, sequence.n_run));
+  }
 }
 
 // Those whose prompt is the same go on as copies, and draw from the same logits.

@@ -60,6 +60,7 @@ void DropEmptyLines(std::string& bytes, int& n_dropped) {
 
 // count_tokens belongs to its API; the other inquiries are for tools.
 bool IsSwitchedOff(const RouteMatch& match, const ServeOptions& options) {
+  if (match.route != nullptr && match.route->handler == Handler::kPage) return !options.web_page;
   return match.inquiry != nullptr && !options.token_endpoints &&
          match.inquiry->kind != codec::Inquiry::Kind::kCountTokens;
 }
@@ -165,11 +166,9 @@ Async<bool> Connection::ServeOne() {
   } else if (end == ReadEnd::kDone && match.route->handler == Handler::kInquiry) {
     again = co_await AnswerInquiry(*this, *request, *match.inquiry, *account_);
   } else if (end == ReadEnd::kDone) {
-    Response response = HandleOperation(net_, {.match = match,
-                                               .query = request->head().query,
-                                               .is_anthropic = request->head().is_anthropic,
-                                               .request_id = request->id,
-                                               .account = account_});
+    Response response = HandleOperation(
+        net_,
+        {.match = match, .head = request->head(), .request_id = request->id, .account = account_});
     again = co_await Respond(*request, std::move(response));
   }
   (void)Charge(*request, 0);  // giving back is not refused
@@ -388,7 +387,8 @@ HeadLine Connection::HeadFor(const HttpRequest& request, int32_t status) {
 Async<bool> Connection::Respond(HttpRequest& request, Response response) {
   HeadLine line = HeadFor(request, response.status);
   line.content_type = response.content_type;
-  line.framing = response.status == 204 ? Framing::kNoBody : Framing::kLength;
+  const bool has_body = response.status != 204 && response.status != 304;
+  line.framing = has_body ? Framing::kLength : Framing::kNoBody;
   line.content_length = static_cast<int64_t>(response.body.size());
   CountResponse(response.status);
   std::string bytes;

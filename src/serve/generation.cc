@@ -131,6 +131,7 @@ Status Generation::SubmitAll() {
   bool can_wait = !prepared_->answer.stream && prepared_->answer.stops.empty();
   wire::EventQueue::Tell tell =
       can_wait ? wire::EventQueue::Tell::kHalfFull : wire::EventQueue::Tell::kEachEvent;
+  if (prepared_->answer.tells_progress) tell = wire::EventQueue::Tell::kPromptToo;
   for (int32_t i = 0; i < prepared_->answer.n_choices; ++i) {
     bool is_last = i + 1 == prepared_->answer.n_choices;
     wire::GenerateRequest request = is_last ? std::move(first) : first;
@@ -198,6 +199,7 @@ bool Generation::Disconnected() {
 // own write.
 Status Generation::DrainEvents(std::string& out) {
   size_t n_before = out.size();
+  if (answer_->spec().tells_progress && !has_token_) TellPrompt(out);
   for (size_t k = 0; k < choices_.size(); ++k) {
     Choice& choice = choices_[next_choice_];
     int32_t index = static_cast<int32_t>(next_choice_);
@@ -206,6 +208,12 @@ Status Generation::DrainEvents(std::string& out) {
     if (!net_.options.sse_coalesce && out.size() > n_before) break;
   }
   return Status::Ok();
+}
+
+// Choices have the prompt in common: what the first one says is enough.
+void Generation::TellPrompt(std::string& out) {
+  const wire::PromptProgress prompt = choices_.front().queue->prompt();
+  if (std::exchange(told_, prompt) != prompt) answer_->Progress(prompt, out);
 }
 
 Status Generation::Take(Choice& choice, int32_t index, std::string& out) {

@@ -64,6 +64,7 @@ class Generation {
   Status SubmitAll();
   Async<bool> Answer();
   Status DrainEvents(std::string& out);
+  void TellPrompt(std::string& out);
   Status Take(Choice& choice, int32_t index, std::string& out);
   void CountTokens();
   void Note(codec::Finish finish);
@@ -98,6 +99,7 @@ class Generation {
   std::optional<codec::Prepared> prepared_;
   std::optional<codec::Answer> answer_;
   std::vector<Choice> choices_;
+  wire::PromptProgress told_;         // to the client
   size_t next_choice_ = 0;            // whose events are taken first: choices take turns
   std::optional<BodyFrames> frames_;  // set once the head of a body of unknown length was sent
   int64_t n_held_bytes_ = 0;          // of net_.held_bytes

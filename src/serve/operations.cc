@@ -10,7 +10,9 @@
 #include "base/json_writer.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "env/proc_text.h"
 #include "serve/generation.h"
+#include "serve/page.h"
 #include "serve/stored_responses.h"
 
 namespace sluice::serve {
@@ -120,6 +122,24 @@ Response Version(const Net& net) {
   w.Object();
   w.Key("version").String(net.parts.version);
   w.EndObject();
+  return response;
+}
+
+// A browser gets the page, everybody else what programs ask for.
+Response Root(const Net& net, const RequestHead& head) {
+  const bool is_page = net.options.web_page && head.accepts_html;
+  Response response = is_page ? PageResponse(kFirstPage, head, {}) : Version(net);
+  if (net.options.web_page) response.headers.emplace_back("Vary", "Accept");
+  return response;
+}
+
+Response Metrics(const Net& net) {
+  const Result<std::string> status =
+      net.parts.env.fs.ReadWhole("/proc/self/status", kMaxProcTextBytes);
+  if (status) metrics::Set(metrics::kResidentBytes, KilobyteField(*status, "VmRSS").value_or(0));
+  Response response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = metrics::Expose();
   return response;
 }
 
@@ -233,15 +253,18 @@ metrics::Route RouteLabelOf(codec::Api api) {
 }  // namespace
 
 Response HandleOperation(Net& net, const Operation& operation) {
-  const auto& [match, query, is_anthropic, request_id, account] = operation;
+  const auto& [match, head, request_id, account] = operation;
   switch (match.route->handler) {
     case Handler::kRoot:
+      return Root(net, head);
+    case Handler::kPage:
+      return PageResponse(match.rest, head, request_id);
     case Handler::kVersion:
       return Version(net);
     case Handler::kModels:
-      return is_anthropic ? AnthropicModels(net) : Models(net);
+      return head.is_anthropic ? AnthropicModels(net) : Models(net);
     case Handler::kModel:
-      return Model(net, {.name = match.rest, .is_anthropic = is_anthropic}, request_id);
+      return Model(net, {.name = match.rest, .is_anthropic = head.is_anthropic}, request_id);
     case Handler::kResponse:
     case Handler::kDeleteResponse:
     case Handler::kCancelResponse:
@@ -251,12 +274,8 @@ Response HandleOperation(Net& net, const Operation& operation) {
       return State(net.EngineAlive(), kNoSteps);
     case Handler::kReady:
       return Ready(net);
-    case Handler::kMetrics: {
-      Response response;
-      response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-      response.body = metrics::Expose();
-      return response;
-    }
+    case Handler::kMetrics:
+      return Metrics(net);
     case Handler::kRequests:
       return Requests(net);
     case Handler::kLimits:
@@ -286,6 +305,8 @@ metrics::Route RouteLabel(const RouteMatch& match) {
   switch (match.route->handler) {
     case Handler::kRoot:
       return metrics::Route::kRoot;
+    case Handler::kPage:
+      return metrics::Route::kPage;
     case Handler::kModels:
     case Handler::kModel:
       return metrics::Route::kModels;

@@ -8,6 +8,7 @@
 #include "base/metrics.h"
 #include "serve/accounts.h"
 #include "serve/net.h"
+#include "serve/request_parser.h"
 #include "serve/response.h"
 #include "serve/routes.h"
 
@@ -15,8 +16,7 @@ namespace sluice::serve {
 
 struct Operation {
   const RouteMatch& match;
-  std::string_view query;  // of the request's target
-  bool is_anthropic;       // the client speaks Anthropic's API
+  const RequestHead& head;
   std::string_view request_id;
   const Account* account;  // null: the path needs no key
 };

@@ -49,6 +49,10 @@ void DeclareBehaviour(ServeOptions& o, OptionSet& set) {
   set.Add("token-endpoints", &o.token_endpoints,
           {.help = "Answer /tokenize, /detokenize and /render below each API path, which cost the "
                    "processor time of a prompt and no tokens; off, there are no such paths."});
+  set.Add(
+      "web-page", &o.web_page,
+      {.help = "Answer browsers at / with a page to talk to the model and to look at the engine; "
+               "off, there is no page and no /web/."});
   set.Add("trace", &o.trace, {.help = "Log where the time of each request went, hop by hop."});
   set.Add("sse-coalesce", &o.sse_coalesce, {.help = "Let queued stream events share one write."});
   set.Add("heartbeat", &o.heartbeat, {.min = kSecond / 10, .max = kHour},

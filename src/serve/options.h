@@ -33,6 +33,7 @@ struct ServeOptions {
   bool trace = false;
   bool sse_coalesce = true;
   bool token_endpoints = true;
+  bool web_page = true;
 
   int32_t max_connections = 4096;
   int32_t max_requests = 1024;

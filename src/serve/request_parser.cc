@@ -170,6 +170,9 @@ Status RequestParser::State::ReadHead() {
   if (Lower(authorization.substr(0, 7)) == "bearer ")
     head.bearer = std::string(Trim(authorization.substr(7)));
   head.api_key = std::string(View(message["x-api-key"]));
+  head.if_none_match = std::string(View(message[http::field::if_none_match]));
+  head.accepts_html =
+      Lower(View(message[http::field::accept])).find("text/html") != std::string::npos;
   head.is_anthropic =
       message.find("anthropic-version") != message.end() || head.path.starts_with("/anthropic/");
 

@@ -29,6 +29,8 @@ struct RequestHead {
   std::string content_encoding;  // lower case, empty: identity
   std::string bearer;            // credential of Authorization: Bearer
   std::string api_key;           // x-api-key
+  std::string if_none_match;     // as sent
+  bool accepts_html = false;     // names text/html: a browser that opens a page
   bool is_anthropic = false;     // speaks Anthropic's API: its version header, or below its path
 };
 

@@ -11,6 +11,8 @@ std::string_view ReasonOf(int32_t status) {
       return "OK";
     case 204:
       return "No Content";
+    case 304:
+      return "Not Modified";
     case 400:
       return "Bad Request";
     case 401:

@@ -27,7 +27,7 @@ enum class Framing : uint8_t {
   kLength,   // content-length
   kChunked,  // HTTP/1.1 streams
   kClose,    // HTTP/1.0 streams end with the connection
-  kNoBody,   // 204
+  kNoBody,   // 204, 304
 };
 
 struct HeadLine {

@@ -8,6 +8,7 @@ namespace {
 // Hosts and SDKs disagree about the prefix; spec http-api.md §1 (paths) wants both.
 constexpr Route kRoutes[] = {
     {"GET", "/", Port::kPublic, Access::kAnyone, Handler::kRoot},
+    {"GET", "/web/", Port::kPublic, Access::kAnyone, Handler::kPage},
     {"GET", "/v1/models", Port::kPublic, Access::kKey, Handler::kModels},
     {"GET", "/models", Port::kPublic, Access::kKey, Handler::kModels},
     {"GET", "/v1/models/", Port::kPublic, Access::kKey, Handler::kModel},

@@ -24,6 +24,7 @@ enum class Handler : uint8_t {
   kGenerate,  // RouteMatch::dialect
   kInquiry,   // RouteMatch::inquiry, with the dialect of its errors
   kRoot,
+  kPage,  // a file of the web page: RouteMatch::rest
   kModels,
   kModel,
   kResponse,  // the stored one

@@ -124,10 +124,10 @@ Result<std::string> BodyOf(Net& net, const Operation& operation) {
   if (handler == Handler::kCancelResponse)
     return Status::Invalid("Cannot cancel a synchronous response.");
   if (handler == Handler::kResponseInput) {
-    SLUICE_TRY(Page page, ReadPage(operation.query));
+    SLUICE_TRY(Page page, ReadPage(operation.head.query));
     return InputItems(*stored, id, page);
   }
-  if (ValueOf(operation.query, "stream") == "true") {
+  if (ValueOf(operation.head.query, "stream") == "true") {
     return Status::InvalidField(
         "stream", "`stream` must be false: only responses made in the background can be streamed");
   }

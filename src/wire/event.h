@@ -41,6 +41,13 @@ struct EventEnd {
   Work work;
 };
 
+// How far a prompt is; told beside the events, the latest alone.
+struct PromptProgress {
+  int32_t n_done = 0;    // tokens that need not run any more, cached ones included
+  int32_t n_cached = 0;  // of them, found in the cache
+  bool operator==(const PromptProgress&) const = default;
+};
+
 struct TokenEvent {
   int32_t first_index = 0;             // of tokens[0], counted from the first generated token
   SmallVec<TokenId, 6> tokens;         // may be empty on a terminal event

@@ -3,7 +3,8 @@
 // Bounded: a client that does not read fills it, and the service then holds the sequence's unsent
 // tokens (or does not advance it) until there is room. It never waits and never drops.
 //
-// TryPush and HasRoom by the service thread; TryPop, Drained and set_room_bell by the consumer's.
+// TryPush, HasRoom and NotePrompt by the service thread; TryPop, Drained, prompt and set_room_bell
+// by the consumer's.
 //
 // 1. One place is reserved for the terminal event, which therefore always fits.
 // 2. Once the terminal event can be popped the service touches neither the queue nor the node. So
@@ -30,8 +31,8 @@ class EventQueue {
  public:
   // When the consumer is told: at each event, or at the first token, for the time it took, and then
   // only when half the places are taken (for answers that nobody sees before their end; most
-  // wake-ups are spared).
-  enum class Tell : uint8_t { kEachEvent, kHalfFull };
+  // wake-ups are spared); or at each event and each NotePrompt.
+  enum class Tell : uint8_t { kEachEvent, kHalfFull, kPromptToo };
 
   // Telling lists `node` in `ready`.
   EventQueue(ReadyList& ready, ReadyList::Node& node, Tell tell = Tell::kEachEvent)
@@ -52,7 +53,7 @@ class EventQueue {
     if (!HasRoom()) return false;
     const bool is_first = event.first_index == 0 && !event.tokens.empty();
     SLUICE_CHECK(ring_.TryPush(event));
-    if (is_first || tell_ == Tell::kEachEvent || ring_.free() <= kQueuedEvents / 2) {
+    if (is_first || tell_ != Tell::kHalfFull || ring_.free() <= kQueuedEvents / 2) {
       ready_.Add(node_);
     }
     return true;
@@ -69,6 +70,16 @@ class EventQueue {
     starved_.store(false, std::memory_order_relaxed);
     return true;
   }
+
+  // Service thread, before the terminal event. What the consumer did not look at is overwritten, so
+  // this needs no room.
+  void NotePrompt(PromptProgress prompt) {
+    prompt_.store(prompt, std::memory_order_relaxed);
+    if (tell_ == Tell::kPromptToo) ready_.Add(node_);
+  }
+
+  // Consumer thread.
+  PromptProgress prompt() const { return prompt_.load(std::memory_order_relaxed); }
 
   // Consumer thread.
   bool TryPop(TokenEvent& into) {
@@ -108,6 +119,8 @@ class EventQueue {
   SpscRing<TokenEvent> ring_;
   std::atomic<bool> starved_{false};  // a push was refused since the last Drained()
   std::atomic<bool> ending_{false};   // the terminal event is about to be pushed
+  std::atomic<PromptProgress> prompt_{PromptProgress{}};
+  static_assert(std::atomic<PromptProgress>::is_always_lock_free);
   Bell room_bell_;
 };
 

@@ -85,6 +85,22 @@ TEST_F(EventQueueTest, ToldOfHalvesOnlyItStillTellsOfTheFirstToken) {
   EXPECT_EQ(NListed(), 1);
 }
 
+TEST_F(EventQueueTest, OfAPromptTheLatestIsToldToWhomItWasPromisedAlone) {
+  queue.NotePrompt({.n_done = 3, .n_cached = 1});
+  EXPECT_EQ(NListed(), 0);
+  EXPECT_EQ(queue.prompt(), (PromptProgress{.n_done = 3, .n_cached = 1}));
+  EventQueue told(ready, node, EventQueue::Tell::kPromptToo);
+  told.NotePrompt({.n_done = 4});
+  told.NotePrompt({.n_done = 5});
+  EXPECT_EQ(NListed(), 1);
+  EXPECT_EQ(told.prompt().n_done, 5);
+  for (int32_t i = 0; i < static_cast<int32_t>(kQueuedEvents); ++i) {
+    TokenEvent event = Event(i);
+    ASSERT_TRUE(told.TryPush(event)) << "it took no room";
+    EXPECT_EQ(NListed(), 1) << "each event is told";
+  }
+}
+
 TEST_F(EventQueueTest, RefusesAnEventWithoutTouchingItWhenFull) {
   Fill();
   TokenEvent event = Event(99);

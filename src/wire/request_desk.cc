@@ -116,11 +116,16 @@ void RequestDesk::NoteCached(Seat& seat, int32_t n_tokens) {
   seat.n_cached_ = n_tokens;
 }
 
+void RequestDesk::NotePrompt(Seat& seat, int32_t n_tokens) {
+  seat.out_->NotePrompt({.n_done = n_tokens, .n_cached = seat.n_cached_});
+}
+
 void RequestDesk::Send(Seat& seat, TokenEvent event) {
   event.first_index = seat.n_sent_;
   if (seat.n_sent_ == 0) event.n_cached = seat.n_cached_;
   seat.n_sent_ += static_cast<int32_t>(event.tokens.size());
   seat.n_scored_ += static_cast<int32_t>(event.prompt_logprobs.size());
+  metrics::Add(metrics::kGeneratedTokens, std::ssize(event.tokens));
   SLUICE_CHECK(seat.out_->TryPush(event));
 }
 
@@ -253,6 +258,7 @@ void RequestDesk::EndAs(Seat& seat, TokenEvent event, FinishReason finish, Statu
   event.end->usage.n_cached = seat.n_cached_;
   event.end->usage.n_completion = seat.n_sent_ + static_cast<int32_t>(event.tokens.size());
 
+  metrics::Add(metrics::kGeneratedTokens, std::ssize(event.tokens));
   event.end->work = seat.work_;
   event.end->work.zones.Add(Zone::kRoute, seat.request_.waited);
 

@@ -70,6 +70,8 @@ class RequestDesk {
   bool PauseIfFull(Seat& seat);
   // How much of its prompt was found in a cache; told with its first event and at its end.
   void NoteCached(Seat& seat, int32_t n_tokens);
+  // How much of its prompt need not run any more.
+  void NotePrompt(Seat& seat, int32_t n_tokens);
   // After PauseIfFull said no: one event that is not terminal. first_index is set here.
   void Send(Seat& seat, TokenEvent event);
   // Not ready before `due`; Time::Max(): before its end.

@@ -1,9 +1,11 @@
 """The command line: help, version, configuration, doctor, and how `serve` refuses to start."""
 
 import json
+import os
 import re
 import socket
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -266,9 +268,64 @@ def test_doctor_path_is_the_hop_table():
         assert zone in done.stdout, zone
 
 
-def test_doctor_without_topic():
-    done = run_cli("doctor", "nonsense")
-    assert done.returncode != 0 and "limits" in done.stderr and "path" in done.stderr
+CHECKS = ["cpu", "cores", "memory", "disk", "huge pages", "open files", "port", "admin port", "clock"]
+
+
+def checkup(*arguments):
+    done = run_cli("doctor", *arguments, "--json")
+    checks = {check["check"]: check for check in json.loads(done.stdout)}
+    for check in checks.values():
+        assert (check["remedy"] is None) == (check["verdict"] == "pass"), check
+    fails = any(check["verdict"] == "fail" for check in checks.values())
+    assert done.returncode == (1 if fails else 0)
+    return checks
+
+
+def test_doctor_looks_at_the_machine():
+    checks = checkup("--port", "0", "--admin-port", "0")
+    assert list(checks) == CHECKS
+    assert checks["port"]["verdict"] == "pass"
+    has_avx2 = re.search(r"^flags.*\bavx2\b", Path("/proc/cpuinfo").read_text(), re.M)
+    assert checks["cpu"]["verdict"] == ("pass" if has_avx2 else "warn")
+    assert checks["cores"]["finding"].startswith(f"{len(os.sched_getaffinity(0))} usable")
+    text = run_cli("doctor", "--port", "0", "--admin-port", "-1").stdout
+    assert [line[6:16].strip() for line in text.splitlines() if line[:4].strip()] == CHECKS
+
+
+def test_doctor_sees_a_taken_port_and_a_low_limit():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        checks = checkup("--port", port, "--admin-port", "0")
+        assert checks["port"]["verdict"] == "fail" and port in checks["port"]["finding"]
+        assert "--port" in checks["port"]["remedy"]
+    checks = checkup("--port", "0", "--admin-port", "0", "--max-connections", "1000000")
+    assert checks["open files"]["verdict"] == "warn"
+    assert "1000128" in checks["open files"]["remedy"]
+
+
+def test_doctor_knows_whether_a_model_fits(tmp_path):
+    ports = ["--port", "0", "--admin-port", "0"]
+    checks = checkup(str(REPOSITORY / "tests/golden/tiny-a"), *ports)
+    assert checks["model"]["verdict"] == "pass"
+    assert "model.safetensors" in checks["disk"]["finding"]
+    huge = tmp_path / "huge.gguf"
+    with huge.open("wb") as file:
+        file.truncate(1 << 43)  # eight terabytes of nothing
+    checks = checkup(str(huge), *ports)
+    assert checks["model"]["verdict"] == "fail" and "8796.09 GB" in checks["model"]["finding"]
+    (tmp_path / "empty").mkdir()
+    for path in ("nonsense", str(tmp_path / "empty")):
+        checks = checkup(path, *ports)
+        assert checks["model"]["verdict"] == "fail" and path in checks["model"]["finding"]
+
+
+def test_doctor_refuses_what_serve_would():
+    done = run_cli("doctor", "--nonsense", "1")
+    assert done.returncode == 2 and "nonsense" in done.stderr
+    help_text = run_cli("doctor", "--help").stdout
+    assert "limits" in help_text and "path" in help_text and "MODEL" in help_text
 
 
 def test_without_a_tokenizer_tokens_are_those_of_the_built_in_one():

@@ -161,6 +161,29 @@ def test_c26_copies_of_one_request_run_their_prompt_once():
         assert cached[0] == 0 and cached[1] >= 900
 
 
+def test_a_stream_tells_how_far_its_prompt_is_if_that_was_asked_for():
+    script = [{"out": "</think>ok", "times": "always"}]
+    with Server(script=script, options=[*ENGINE, "--prefill-chunk", "64"]) as server:
+
+        def progress(**fields):
+            text = "".join(fields) + "y" * 2000  # nothing of it is cached
+            answer = once(server.port, chat_request(text, stream=True, **fields))
+            frames = [f[len("data: ") :] for f in answer.body.decode().split("\n\n") if f]
+            chunks = [json.loads(f) for f in frames if f != "[DONE]"]
+            told = [c["prompt_progress"] for c in chunks if "prompt_progress" in c]
+            assert all(c["choices"] == [] for c in chunks[: len(told)]), "before the first token"
+            return told
+
+        assert progress() == []
+        told = progress(return_progress=True, stream_options={"include_usage": True})
+        assert told, "a prompt of 2000 tokens takes 32 steps"
+        n_done = [t["processed"] for t in told]
+        assert n_done == sorted(set(n_done)) and n_done[-1] < told[0]["total"]
+        assert {t["cache"] for t in told} == {told[0]["cache"]}
+        assert once(server.port, chat_request(return_progress=1)).status == 400
+        assert once(server.port, chat_request(return_progress=True)).status == 200, "no stream"
+
+
 def test_a_trace_line_tells_hops_rows_and_where_cached_tokens_came_from():
     with Server(script=[{"out": "four", "times": "always"}], options=ENGINE + ["--trace"]) as server:
         for _ in range(2):

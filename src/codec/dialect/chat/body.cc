@@ -159,6 +159,8 @@ constexpr Field<Body> kFields[] = {
      }},
     {"repetition_penalty", KeepRepetitionPenalty},
     {"response_format", ReadResponseFormat},
+    {"return_progress",
+     [](const JsonValue& v, Body& b) { return ReadBool("return_progress", v, b.return_progress); }},
     {"safety_identifier", nullptr},
     {"seed", [](const JsonValue& v, Body& b) { return ReadUint("seed", v, b.seed); }},
     {"service_tier",

@@ -45,6 +45,7 @@ struct Body {
 
   RawStops stop;
   RawStream stream;
+  std::optional<bool> return_progress;
 
   std::vector<RawTool> tools;
   RawToolChoice tool_choice;

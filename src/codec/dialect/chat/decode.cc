@@ -177,6 +177,7 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
   SLUICE_TRY(CheckPrefixCombinations(conversation));
   SLUICE_TRY(CheckStops("stop", body.stop, request.answer.stops));
   SLUICE_TRY(TakeStream(body.stream, request.answer));
+  request.answer.tells_progress = request.answer.stream && body.return_progress.value_or(false);
   SLUICE_TRY(CheckResponseSchema(body));
   SLUICE_TRY(CheckStrictMix(conversation.tools, body.response_format.has_value()));
   SLUICE_TRY(ReadNumbers(body, context, request));

@@ -119,6 +119,14 @@ void Encoder::OnPrompt(int32_t choice, const PromptPiece& piece, std::string&) {
   held_bytes_ += std::ssize(prompt_logprobs_) - n_before;
 }
 
+// As llama.cpp's server writes it, so that its clients understand it.
+void Encoder::OnProgress(const wire::PromptProgress& prompt, std::string& out) const {
+  out += fmt::format(
+      "data: {},\"choices\":[],\"prompt_progress\":{{\"total\":{},\"cache\":{},\"processed\":{}}}",
+      Head("chat.completion.chunk"), spec_.n_prompt, prompt.n_cached, prompt.n_done);
+  out += spec_.include_usage ? ",\"usage\":null}\n\n" : "}\n\n";
+}
+
 // A call is one delta with its id and name, then one for each piece of its arguments. That it is
 // complete is not said.
 void Encoder::OnCallEvent(Choice& c, const OutputEvent& event, std::string& out) {

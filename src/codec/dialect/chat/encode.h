@@ -14,6 +14,7 @@
 #include "codec/conversation.h"
 #include "codec/dialect.h"
 #include "codec/output_event.h"
+#include "wire/event.h"
 #include "wire/usage.h"
 
 namespace sluice::codec::chat {
@@ -32,6 +33,7 @@ class Encoder {
   int64_t held_bytes() const { return held_bytes_; }
   void Finish(const wire::Usage& usage, std::string& out);
 
+  void OnProgress(const wire::PromptProgress& prompt, std::string& out) const;
   void Heartbeat(std::string& out) const;
   void Fail(const Status& status, std::string_view request_id, std::string& out) const;
 

@@ -1,0 +1,138 @@
+// The talk: its messages, what is sent of them, and what of them outlives a reload. Pure, but for
+// the storage that is given.
+//
+// A message is {role: 'user' | 'assistant' | 'tool', content}; of the assistant also reasoning,
+// calls: [{id, name, arguments}], usage, seconds (from the first token to the last), end: 'stop',
+// 'length', 'tool_calls', 'stopped' (by the reader) or 'error' with error: the words for it; of a
+// tool also callId.
+
+const STORAGE_NAME = 'sluice.conversation';
+const MAX_MESSAGES = 2000;
+// Browsers give five million to an address; the oldest messages are let go of first.
+const MAX_STORED_CHARS = 2_000_000;
+
+export class Conversation {
+  constructor(messages = []) {
+    this.messages = messages;
+  }
+
+  /** What a reload found; nothing if it is not what save() has written. */
+  static load(storage) {
+    try {
+      const stored = JSON.parse(storage.getItem(STORAGE_NAME) ?? '[]');
+      return new Conversation(Array.isArray(stored) ? stored.filter(isMessage).slice(-MAX_MESSAGES) : []);
+    } catch {
+      return new Conversation();
+    }
+  }
+
+  save(storage) {
+    let kept = this.messages.slice(-MAX_MESSAGES);
+    let text = JSON.stringify(kept);
+    while (text.length > MAX_STORED_CHARS && kept.length > 0) {
+      kept = kept.slice(Math.ceil(kept.length / 4));
+      text = JSON.stringify(kept);
+    }
+    try {
+      storage.setItem(STORAGE_NAME, text);
+    } catch {
+      storage.removeItem(STORAGE_NAME);  // full or forbidden: the page works without
+    }
+  }
+
+  /** Lets go of a message and all behind it. */
+  cutAt(message) {
+    const at = this.messages.indexOf(message);
+    if (at >= 0) this.messages.length = at;
+  }
+
+  /** Calls of the last answer that have no result yet. */
+  openCalls() {
+    const at = this.messages.findLastIndex((message) => message.role === 'assistant');
+    if (at < 0) return [];
+    const answered = new Set(this.messages.slice(at + 1).map((message) => message.callId));
+    return (this.messages[at].calls ?? []).filter((call) => !answered.has(call.id));
+  }
+
+  /**
+   * The body of a request for the next answer.
+   * @param {object} settings as settings.js has them
+   */
+  request(settings) {
+    const messages = this.messages.filter(isSent).map(wireMessage);
+    if (settings.system !== '') messages.unshift({role: 'system', content: settings.system});
+    const body = {
+      model: settings.model,
+      messages,
+      stream: true,
+      stream_options: {include_usage: true},
+      return_progress: true,
+    };
+    for (const name of ['temperature', 'top_p', 'max_tokens']) {
+      if (settings[name] !== '') body[name] = Number(settings[name]);
+    }
+    if (settings.tools !== '') body.tools = JSON.parse(settings.tools);
+    if (settings.thinking === 'off') body.thinking = {type: 'disabled'};
+    else if (settings.thinking !== 'default') {
+      body.thinking = {type: 'enabled'};
+      if (settings.thinking !== 'on') body.reasoning_effort = settings.thinking;
+    }
+    return body;
+  }
+}
+
+function isMessage(value) {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    ['user', 'assistant', 'tool'].includes(value.role) &&
+    typeof value.content === 'string' &&
+    ['string', 'undefined'].includes(typeof value.reasoning) &&
+    (value.calls === undefined || Array.isArray(value.calls))
+  );
+}
+
+// An answer that brought nothing is not a turn.
+function isSent(message) {
+  return message.role !== 'assistant' || message.content !== '' || (message.calls ?? []).length > 0;
+}
+
+function wireMessage(message) {
+  if (message.role === 'tool') return {role: 'tool', tool_call_id: message.callId, content: message.content};
+  const wire = {role: message.role, content: message.content};
+  if (message.reasoning) wire.reasoning_content = message.reasoning;
+  if ((message.calls ?? []).length > 0) {
+    wire.tool_calls = message.calls.map((call) => ({
+      id: call.id,
+      type: 'function',
+      function: {name: call.name, arguments: call.arguments},
+    }));
+  }
+  return wire;
+}
+
+/**
+ * Adds what a chunk of the stream says to the message that it is part of.
+ * @returns {{reasoning: string, content: string, hasCalls: boolean}} what is new
+ */
+export function addChunk(message, chunk) {
+  const news = {reasoning: '', content: '', hasCalls: false};
+  if (chunk.usage) message.usage = chunk.usage;
+  const choice = chunk.choices?.[0];
+  if (choice === undefined) return news;
+  const delta = choice.delta ?? {};
+  news.reasoning = delta.reasoning_content ?? '';
+  news.content = delta.content ?? '';
+  message.reasoning = (message.reasoning ?? '') + news.reasoning;
+  message.content += news.content;
+  for (const piece of delta.tool_calls ?? []) {
+    news.hasCalls = true;
+    message.calls ??= [];
+    const call = (message.calls[piece.index] ??= {id: '', name: '', arguments: ''});
+    call.id = piece.id ?? call.id;
+    call.name += piece.function?.name ?? '';
+    call.arguments += piece.function?.arguments ?? '';
+  }
+  if (choice.finish_reason) message.end = choice.finish_reason;
+  return news;
+}
