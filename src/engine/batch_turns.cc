@@ -11,8 +11,10 @@
 namespace sluice::engine {
 namespace {
 
-// Blocks that a sequence needs beyond those it holds, for all that it knows and one more.
+// Blocks that a sequence needs beyond those it holds, for all that it knows and one more. None
+// while its client does not read: it does not move then, and whoever starts need not leave room.
 int64_t BlocksToCome(const Sequence& sequence) {
+  if (sequence.seat->is_paused()) return 0;
   if (sequence.state != SequenceState::kRunning && sequence.state != SequenceState::kFetching) {
     return 0;
   }
@@ -69,7 +71,7 @@ void Batch::StartWaiting(Time now) {
     Sequence& sequence = At(slot);
     if (sequence.state != SequenceState::kWaiting) continue;
     if (std::exchange(sequence.rests, false)) desk_.Wake(*sequence.seat);
-    if (!sequence.seat->is_ready()) continue;
+    if (!MayRun(sequence)) continue;
     if (IsAwaiting(sequence) || FindAwaited(sequence)) continue;
     const auto above = std::span(n_to_come).first(static_cast<size_t>(sequence.rank) + 1);
     const bool is_first = slot == order_.front();
