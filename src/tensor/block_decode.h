@@ -29,24 +29,22 @@ inline void SplitNibbles(const uint8_t* __restrict bytes, int32_t n, uint8_t* __
   for (int32_t i = 0; i < n; ++i) codes[n + i] = static_cast<uint8_t>(bytes[i] >> 4);
 }
 
-// Adds 16 to the codes whose bit is set in 32 bits, the first code's lowest. Eight codes at a time
-// in the bytes of a word: bit i of a byte of bits goes to byte i, and from wherever it is there to
-// the place of 16.
+// Adds 16 to the codes whose bit is set in 32 bits, the first code's lowest; kSigned: subtracts 16
+// from the others instead. Eight codes at a time in the bytes of a word: bit i of a byte of bits
+// goes to byte i, and from wherever it is there to the place of 16.
+template <bool kSigned>
 inline void AddFifthBits(const uint8_t* bits, uint8_t* codes) {
   constexpr uint64_t kOnes = 0x0101'0101'0101'0101;
   constexpr uint64_t kDiagonal = 0x8040'2010'0804'0201;
   for (int32_t i = 0; i < 4; ++i) {
     const uint64_t spread = bits[i] * kOnes & kDiagonal;
-    const uint64_t tops = (spread + 0x7F * kOnes) & 0x80 * kOnes;
+    const uint64_t sixteens = ((spread + 0x7F * kOnes) & 0x80 * kOnes) >> 3;
     uint64_t eight = 0;
     std::memcpy(&eight, codes + i * 8, sizeof eight);
-    eight |= tops >> 3;
+    // A code below 16 and 0xF0 are the byte that is 16 less.
+    eight |= kSigned ? (16 * kOnes - sixteens) * 15 : sixteens;
     std::memcpy(codes + i * 8, &eight, sizeof eight);
   }
-}
-
-inline void Subtract(uint8_t offset, int32_t n, uint8_t* codes) {
-  for (int32_t i = 0; i < n; ++i) codes[i] = static_cast<uint8_t>(codes[i] - offset);
 }
 
 // Halves of 128: 64 bytes of low nibbles and 32 bytes of pairs of high bits make quarters of 32.
@@ -71,16 +69,15 @@ inline void DecodeCodes(const uint8_t* block, int8_t* signed_codes) {
   auto* codes = reinterpret_cast<uint8_t*>(signed_codes);  // bits are put together unsigned
   if constexpr (kFormat == MatrixFormat::kQ4_0) {
     SplitNibbles(block + 2, 16, codes);
-    Subtract(8, 32, codes);
+    for (int32_t i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(codes[i] - 8);
   } else if constexpr (kFormat == MatrixFormat::kQ4_1) {
     SplitNibbles(block + 4, 16, codes);
   } else if constexpr (kFormat == MatrixFormat::kQ5_0) {
     SplitNibbles(block + 6, 16, codes);
-    AddFifthBits(block + 2, codes);
-    Subtract(16, 32, codes);
+    AddFifthBits<true>(block + 2, codes);
   } else if constexpr (kFormat == MatrixFormat::kQ5_1) {
     SplitNibbles(block + 8, 16, codes);
-    AddFifthBits(block + 4, codes);
+    AddFifthBits<false>(block + 4, codes);
   } else if constexpr (kFormat == MatrixFormat::kQ8_0) {
     std::memcpy(codes, block + 2, 32);
   } else if constexpr (kFormat == MatrixFormat::kQ4K) {
