@@ -10,6 +10,7 @@
 #include "app/cut_tokenizer.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/utf8.h"
 #include "model/checkpoint/gguf.h"
 #include "model/checkpoint/model_place.h"
 #include "token/vocabulary.h"
@@ -18,7 +19,18 @@ namespace sluice::app {
 namespace {
 
 constexpr std::string_view kGgufEnding = ".gguf";
+constexpr size_t kMaxNameBytes = 100;  // of what a file calls something
 constexpr std::string_view kDefaultName = "deepseek-flash";
+
+// What the files say.
+struct Tokenizer {
+  token::Vocabulary vocabulary;
+  std::string source;            // its file
+  std::string architecture;      // of the model, "llama"; empty: nothing tells
+  std::optional<TokenId> begin;  // the file wants it in front of a text
+  std::string model_name;        // as of ModelFormat
+  std::string owner;
+};
 
 Result<token::Vocabulary> VocabularyOf(const model::GgufFile& file) {
   SLUICE_TRY(const std::string_view model, file.String("tokenizer.ggml.model"));
@@ -50,24 +62,25 @@ Result<std::optional<TokenId>> BeginOf(const model::GgufFile& file) {
   return std::optional(TokenId(static_cast<int32_t>(id)));
 }
 
-Result<ModelFormat> ReadGguf(FileSystem& files, const std::string& path, codec::FormatName choice) {
+Result<Tokenizer> ReadGguf(FileSystem& files, const std::string& path) {
   SLUICE_TRY(const model::GgufFile file, model::GgufFile::Open(files, path));
-  const auto read = [&]() -> Result<ModelFormat> {
+  const auto read = [&]() -> Result<Tokenizer> {
     SLUICE_TRY(token::Vocabulary vocabulary, VocabularyOf(file));
     SLUICE_TRY(const std::string_view architecture, file.String("general.architecture"));
     SLUICE_TRY(const std::optional<TokenId> begin, BeginOf(file));
-    SLUICE_TRY(codec::OwnedFormat format,
-               codec::MakeFormat(std::move(vocabulary),
-                                 {.name = choice, .architecture = architecture, .begin = begin}));
+    Tokenizer tokenizer = {.vocabulary = std::move(vocabulary),
+                           .source = path,
+                           .architecture = std::string(architecture.substr(0, kMaxNameBytes)),
+                           .begin = begin,
+                           .model_name = ModelNameOf(path),
+                           .owner = {}};
     const Result<std::string_view> owner = file.String("general.organization");
-    return ModelFormat{.format = std::move(format),
-                       .source = path,
-                       .model_name = ModelNameOf(path),
-                       .owner = std::string(owner ? owner->substr(0, 60) : "")};
+    if (owner) AppendValidUtf8(tokenizer.owner, owner->substr(0, kMaxNameBytes));
+    return tokenizer;
   };
-  Result<ModelFormat> format = read();
-  if (!format) format.error().AddContext(path);
-  return format;
+  Result<Tokenizer> tokenizer = read();
+  if (!tokenizer) tokenizer.error().AddContext(path);
+  return tokenizer;
 }
 
 // "llama", as config.json beside the tokenizer says; empty: nothing does.
@@ -81,14 +94,34 @@ std::string ArchitectureOf(FileSystem& files, const std::string& folder) {
   return type.is_string() ? std::string(type.AsString()) : "";
 }
 
-Result<ModelFormat> ReadJson(std::string_view text,
-                             const std::string& path,
-                             const codec::FormatChoice& choice) {
+Result<Tokenizer> ReadJson(std::string_view text, const std::string& path) {
   Result<token::Vocabulary> vocabulary = token::Vocabulary::Parse(text);
   if (!vocabulary) return std::move(vocabulary.error().AddContext(path));
-  Result<codec::OwnedFormat> format = codec::MakeFormat(std::move(*vocabulary), choice);
-  if (!format) return std::move(format.error().AddContext(path));
-  return ModelFormat{.format = std::move(*format), .source = path, .model_name = {}, .owner = {}};
+  return Tokenizer{.vocabulary = std::move(*vocabulary),
+                   .source = path,
+                   .architecture = {},
+                   .begin = std::nullopt,
+                   .model_name = {},
+                   .owner = {}};
+}
+
+// Of a tokenizer.json, a GGUF file, or a folder with one of the two.
+Result<Tokenizer> ReadTokenizer(FileSystem& files, const std::string& path) {
+  if (path.ends_with(kGgufEnding)) return ReadGguf(files, path);
+  if (!files.List(path)) {  // a file
+    SLUICE_TRY(const std::string text, files.ReadWhole(path, limits::kMaxTokenMapBytes));
+    return ReadJson(text, path);
+  }
+  const std::string file = path + "/tokenizer.json";
+  const Result<std::string> text = files.ReadWhole(file, limits::kMaxTokenMapBytes);
+  if (!text) {
+    SLUICE_TRY(const model::ModelPlace place, model::FindModel(files, path));
+    if (place.kind == model::ModelPlace::Kind::kGguf) return ReadGguf(files, place.path);
+    return text.error();
+  }
+  SLUICE_TRY(Tokenizer tokenizer, ReadJson(*text, file));
+  tokenizer.architecture = ArchitectureOf(files, path);
+  return tokenizer;
 }
 
 bool IsQuantisation(std::string_view suffix) {
@@ -101,41 +134,34 @@ bool IsQuantisation(std::string_view suffix) {
 }  // namespace
 
 Result<ModelFormat> ReadFormat(FileSystem& files, const AppOptions& options) {
-  const codec::FormatName name = options.codec.chat_format;
-  std::string path = options.tokenizer.empty() ? options.model : options.tokenizer;
-  if (path.empty()) {
-    return ReadJson(kCutTokenizer, "the built-in tokenizer", {.name = name});
-  }
-  if (path.ends_with(kGgufEnding)) return ReadGguf(files, path, name);
-  if (!files.List(path) && !options.tokenizer.empty()) {
-    SLUICE_TRY(const std::string text, files.ReadWhole(path, limits::kMaxTokenMapBytes));
-    return ReadJson(text, path, {.name = name});
-  }
-  const std::string file = path + "/tokenizer.json";
-  const Result<std::string> text = files.ReadWhole(file, limits::kMaxTokenMapBytes);
-  if (!text) {
-    SLUICE_TRY(const model::ModelPlace place, model::FindModel(files, path));
-    if (place.kind == model::ModelPlace::Kind::kGguf) return ReadGguf(files, place.path, name);
-    return text.error();
-  }
-  const std::string architecture = ArchitectureOf(files, path);
-  SLUICE_TRY(ModelFormat format,
-             ReadJson(*text, file, {.name = name, .architecture = architecture}));
-  // The first family is known by the name of the API that it is served as.
-  if (!format.format.get().thinks()) format.model_name = ModelNameOf(path);
-  return format;
+  const std::string& path = options.tokenizer.empty() ? options.model : options.tokenizer;
+  SLUICE_TRY(Tokenizer tokenizer, path.empty() ? ReadJson(kCutTokenizer, "the built-in tokenizer")
+                                               : ReadTokenizer(files, path));
+  Result<codec::OwnedFormat> format =
+      codec::MakeFormat(std::move(tokenizer.vocabulary), {.name = options.codec.chat_format,
+                                                          .architecture = tokenizer.architecture,
+                                                          .begin = tokenizer.begin});
+  if (!format) return std::move(format.error().AddContext(tokenizer.source));
+  return ModelFormat{.format = std::move(*format),
+                     .source = std::move(tokenizer.source),
+                     .model_name = std::move(tokenizer.model_name),
+                     .owner = std::move(tokenizer.owner)};
 }
 
 void NameModel(const AppOptions& options, const ModelFormat& format, codec::ModelCard& card) {
-  const bool has_own = !format.model_name.empty() && !options.model.empty();
+  // The first family is known by the name of the API that it is served as.
+  const bool has_own = !options.model.empty() && !format.format.get().thinks();
+  const std::string own =
+      format.model_name.empty() ? ModelNameOf(options.model) : format.model_name;
   card.name = !options.model_name.empty() ? options.model_name
-              : has_own                   ? format.model_name
+              : has_own && !own.empty()   ? own
                                           : std::string(kDefaultName);
   card.aliases = options.model_aliases;
   if (!has_own) return;
   card.owner = format.owner.empty() ? "unknown" : format.owner;
-  if (card.aliases == AppOptions().model_aliases)
+  if (card.aliases == AppOptions().model_aliases) {
     card.other_names = std::exchange(card.aliases, {});
+  }
   if (card.name != kDefaultName) card.other_names.emplace_back(kDefaultName);
 }
 
@@ -144,7 +170,7 @@ std::string ModelNameOf(std::string_view path) {
   std::string_view stem = path.substr(path.find_last_of('/') + 1);
   if (stem.ends_with(kGgufEnding)) stem.remove_suffix(kGgufEnding.size());
   std::string name;
-  for (const char c : stem.substr(0, 100)) {
+  for (const char c : stem.substr(0, kMaxNameBytes)) {
     const bool is_upper = c >= 'A' && c <= 'Z';
     const bool is_kept = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_';
     name += is_upper ? static_cast<char>(c | 0x20) : is_kept ? c : '-';

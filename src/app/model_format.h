@@ -17,13 +17,13 @@ namespace sluice::app {
 struct ModelFormat {
   codec::OwnedFormat format;
   std::string source;      // what was taken: a path, or "the built-in tokenizer"
-  std::string model_name;  // as the file is called, "smollm2-135m-instruct"; empty: by no name of
-                           // its own
+  std::string model_name;  // as its GGUF file is called, "smollm2-135m-instruct"; else empty
   std::string owner;       // who made the model, as its file says; empty: it does not
 };
 
-// Of --tokenizer, a tokenizer.json, a folder that has one or a GGUF, else of the model, else the
-// small tokenizer that is built in. --chat-format names the format, else what the files say.
+// Of --tokenizer, a tokenizer.json, a GGUF file or a folder with one of the two, else of the model,
+// else the small tokenizer that is built in. --chat-format names the format, else what the files
+// say.
 Result<ModelFormat> ReadFormat(FileSystem& files, const AppOptions& options);
 
 // Puts the names of the model on its card: as the options say, else the model's own. Clients that

@@ -269,9 +269,11 @@ std::string CallsOpening(const Conversation& conversation, Family family) {
   opening += WordsOf(family).in_lists ? "[" : "\n";
   // It ends where a token of the model's own would end: the space belongs to what follows.
   opening += "{\"name\":";
-  if (conversation.tool_choice == ToolChoice::kNamed) {
+  // One tool needs no choice between tools.
+  const bool is_named = conversation.tool_choice == ToolChoice::kNamed;
+  if (is_named || conversation.tools.size() == 1) {
     opening += " \"";
-    AppendJsonEscaped(opening, conversation.named_tool);
+    AppendJsonEscaped(opening, is_named ? conversation.named_tool : conversation.tools[0].name);
     opening += "\", \"arguments\":";
   }
   return opening;

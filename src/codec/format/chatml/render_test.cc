@@ -59,6 +59,10 @@ TEST(ChatmlRender, NothingThatAClientWroteIsAControlToken) {
 TEST(ChatmlRender, AForcedCallIsOpened) {
   EXPECT_EQ(TailOf(TextOf(Forced(ToolChoice::kAuto), Family::kQwen25)), "<|im_start|>assistant\n");
   EXPECT_EQ(TailOf(TextOf(Forced(ToolChoice::kRequired), Family::kQwen25)),
+            "<|im_start|>assistant\n<tool_call>\n{\"name\": \"f\", \"arguments\":");
+  Conversation of_two = Forced(ToolChoice::kRequired);
+  of_two.tools.push_back({.name = "g", .description = {}, .parameters = {}});
+  EXPECT_EQ(TailOf(TextOf(of_two, Family::kQwen25)),
             "<|im_start|>assistant\n<tool_call>\n{\"name\":");
   EXPECT_EQ(TailOf(TextOf(Forced(ToolChoice::kNamed), Family::kSmollm2)),
             "<|im_start|>assistant\n<tool_call>[{\"name\": \"f\", \"arguments\":");
