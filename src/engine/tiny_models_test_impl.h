@@ -31,8 +31,8 @@ inline std::vector<TinyModel> TinyModels() {
   std::vector<TinyModel> models = {
       {.name = "tinyA", .path = golden + "tiny-a", .n_ids = 500},  // 507 is the image token
       {.name = "llamaGguf", .path = golden + "dense/llama.gguf", .n_ids = 131},
-      {.name = "llama", .path = golden + "dense/llama", .n_ids = 131, .is_slow = true},
-      {.name = "qwen2", .path = golden + "dense/qwen2", .n_ids = 203, .is_slow = true},
+      {.name = "llama", .path = golden + "dense/llama", .n_ids = 131},
+      {.name = "qwen2", .path = golden + "dense/qwen2", .n_ids = 203},
   };
   if (const char* path = std::getenv("SLUICE_TEST_MODEL"); path != nullptr) {
     models.push_back(
