@@ -80,13 +80,7 @@ Result<codec::OwnedFormat> ReadFormatOf(FileSystem& fs, std::string_view path) {
 }
 
 // The text as a raw completion, behind what the model puts in front of one (spec http-api.md §3).
-Result<std::vector<TokenId>> TokensOf(std::string_view text,
-                                      codec::Format format,
-                                      int32_t n_vocab) {
-  if (format.n_tokens() != n_vocab) {
-    return Status::Invalid(fmt::format("{} has {} tokens and the model {}: it belongs to another",
-                                       kTokenizerName, format.n_tokens(), n_vocab));
-  }
+std::vector<TokenId> TokensOf(std::string_view text, codec::Format format) {
   std::vector<TokenId> tokens;
   if (const std::optional<TokenId> begin = format.begin()) tokens.push_back(*begin);
   format.bpe().EncodeWithAdded(text, tokens);
@@ -151,11 +145,17 @@ Status Generate(const Options& options, std::string_view folder) {
     SLUICE_TRY(codec::OwnedFormat read, ReadFormatOf(env.fs, folder));
     format.emplace(std::move(read));
   }
-  SLUICE_TRY(std::unique_ptr<LocalModel> local, LocalModel::Open(env, folder, options.model));
+  std::optional<int32_t> n_tokens;
+  if (format) n_tokens = format->get().n_tokens();
+  SLUICE_TRY(std::unique_ptr<LocalModel> local,
+             LocalModel::Open(env, folder, options.model, n_tokens));
   model::Model& model = local->model();
-  SLUICE_TRY(const std::vector<TokenId> prompt,
-             format ? TokensOf(options.prompt, format->get(), model.info().n_vocab)
-                    : ReadTokenFile(env.fs, options.tokens, model.info().n_vocab));
+  std::vector<TokenId> prompt;
+  if (format) {
+    prompt = TokensOf(options.prompt, format->get());
+  } else {
+    SLUICE_TRY(prompt, ReadTokenFile(env.fs, options.tokens, model.info().n_vocab));
+  }
   const int64_t n_context = static_cast<int64_t>(prompt.size()) + options.n_max;
   if (n_context > model.info().n_context) {
     return Status::Invalid(

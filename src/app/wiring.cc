@@ -167,11 +167,7 @@ Status Answering::OpenService(const Env& env,
     return Status::Ok();
   }
   SLUICE_TRY(model::Loader loader, model::Loader::Open(env.fs, options.model));
-  if (loader.n_vocab() != format.n_tokens()) {
-    return Status::Invalid(
-        fmt::format("the tokenizer has {} tokens and the model {}: it belongs to another",
-                    format.n_tokens(), loader.n_vocab()));
-  }
+  SLUICE_TRY(loader.KeepTokens(format.n_tokens()));
   service.emplace(std::in_place_type<engine::Engine>, params, std::move(loader));
   return Status::Ok();
 }

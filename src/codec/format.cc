@@ -93,6 +93,16 @@ std::optional<TokenId> Format::begin() const {
   return control(static_cast<uint8_t>(deepseek_v41::Control::kBegin));
 }
 
+wire::SamplingParams Format::sampling() const {
+  const auto* const* chatml = std::get_if<const chatml::Format*>(&format_);
+  if (chatml == nullptr) return {};
+  const chatml::Words& words = chatml::WordsOf((*chatml)->family());
+  return {.temperature = words.temperature,
+          .top_p = words.top_p,
+          .repetition_penalty = words.repetition_penalty,
+          .top_k = words.top_k};
+}
+
 bool Format::thinks() const { return std::holds_alternative<const deepseek_v41::Format*>(format_); }
 bool Format::fills_in() const { return thinks(); }
 

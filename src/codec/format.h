@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "codec/conversation.h"
 #include "codec/profile.h"
+#include "wire/request.h"
 
 namespace sluice::token {
 class Bpe;
@@ -55,6 +56,9 @@ class Format {
   std::span<const TokenId> stray() const;
   // What stands in front of a text that is no conversation; absent: nothing does.
   std::optional<TokenId> begin() const;
+
+  // Of requests that ask for nothing.
+  wire::SamplingParams sampling() const;
 
   bool thinks() const;    // an answer may begin with reasoning
   bool fills_in() const;  // reads a prompt with a suffix

@@ -96,6 +96,28 @@ TEST_F(ChatmlPrepare, NoDefaultAsksForThoughtAndWhoAsksForItIsTold) {
   EXPECT_EQ(effort->ignored_fields, std::vector<std::string>{"reasoning"});
 }
 
+// At temperature 1 a small model soon writes what nobody can read; its makers say 0.2.
+TEST_F(ChatmlPrepare, WhoAsksForNothingGetsWhatTheModelsMakersRecommend) {
+  const auto plain =
+      Ask(Api::kChat, R"({"model":"m","messages":[{"role":"user","content":"hi"}]})");
+  ASSERT_TRUE(plain.has_value());
+  EXPECT_EQ(plain->generate.sampling.temperature, 0.2);
+  EXPECT_EQ(plain->generate.sampling.top_p, 0.9);
+  const auto asked = Ask(
+      Api::kMessages,
+      R"({"model":"m","max_tokens":9,"temperature":1,"messages":[{"role":"user","content":"hi"}]})");
+  ASSERT_TRUE(asked.has_value());
+  EXPECT_EQ(asked->generate.sampling.temperature, 1);
+  EXPECT_EQ(asked->generate.sampling.top_p, 0.9);
+  const auto told = Ask(Api::kResponses, R"({"model":"m","input":"hi"})");
+  ASSERT_TRUE(told.has_value());
+  EXPECT_NE(told->answer.echo.find(R"("temperature":0.2)"), std::string::npos);
+  const wire::SamplingParams qwen =
+      Format(chatml::SampleFormat(chatml::Family::kQwen25)).sampling();
+  EXPECT_EQ(qwen.top_k, 20);
+  EXPECT_EQ(qwen.repetition_penalty, 1.05);
+}
+
 TEST_F(ChatmlPrepare, BothEndTokensEndAnAnswer) {
   const auto prepared = Ask(Api::kCompletions, R"({"model":"m","prompt":"ab"})");
   ASSERT_TRUE(prepared.has_value());

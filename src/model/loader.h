@@ -29,7 +29,9 @@ class Loader {
 
   using Progress = LoadProgress;
   Progress progress() const;
-  int32_t n_vocab() const;
+  // The tokenizer has n_tokens; before Take. Rows of the head beyond them are padding, as some
+  // dense models have it, and are left out. kInvalidArgument: it belongs to another model.
+  Status KeepTokens(int32_t n_tokens);
   bool done() const;
   // The next piece. kCorrupt: the place and the value.
   Status Step();

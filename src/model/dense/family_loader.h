@@ -20,7 +20,9 @@ class FamilyLoader {
   static Result<FamilyLoader> Open(FileSystem& fs, const ModelPlace& place);
 
   LoadProgress progress() const;
-  int32_t n_vocab() const { return source_->config().vocab_size; }
+  int32_t n_vocab() const { return n_vocab_; }
+  // The first n_tokens rows of embedding and head are all that the model has; before Take.
+  Status KeepTokens(int32_t n_tokens);
   bool done() const { return check_->done(); }
   Status Step() { return check_->Step(); }
   LoadedModel Take();
@@ -31,6 +33,7 @@ class FamilyLoader {
 
   std::unique_ptr<Source> source_;
   Weights weights_;
+  int32_t n_vocab_ = 0;
   std::unique_ptr<ValueCheck> check_;  // null once taken
 };
 

@@ -23,10 +23,12 @@ inline std::string GoldenFolder() { return std::string(SLUICE_SOURCE_DIR) + "/te
 // Names of models, of their folders or files, and of their tensors in the golden file.
 inline constexpr const char* kTinyModels[] = {"llama", "llama.gguf", "qwen2"};
 
-inline LoadedModel LoadTiny(const std::string& name) {
+// n_tokens: of a tokenizer, 0: none.
+inline LoadedModel LoadTiny(const std::string& name, int32_t n_tokens = 0) {
   PosixEnv env;
   Result<Loader> loader = Loader::Open(env.env().fs, GoldenFolder() + "/" + name);
   if (!loader) CheckFailed(std::string(loader.error().message()).c_str(), __FILE__, __LINE__);
+  if (n_tokens > 0) SLUICE_CHECK(loader->KeepTokens(n_tokens).ok());
   while (!loader->done()) SLUICE_CHECK(loader->Step().ok());
   return loader->Take();
 }
@@ -50,8 +52,8 @@ inline std::vector<TokenId> GoldenTokens(const std::string& model) {
 
 // A loaded model with threads and room for a few sequences.
 struct Tiny {
-  explicit Tiny(const std::string& name, int32_t n_threads = 1)
-      : loaded(LoadTiny(name)), team(n_threads), stream{.team = team} {
+  explicit Tiny(const std::string& name, int32_t n_threads = 1, int32_t n_tokens = 0)
+      : loaded(LoadTiny(name, n_tokens)), team(n_threads), stream{.team = team} {
     Result<Sequences> opened = Sequences::Open(
         *loaded.model, stream, {.n_seqs = 4, .n_context = 400, .n_rows = 512, .n_logits = 512});
     SLUICE_CHECK(opened.has_value());

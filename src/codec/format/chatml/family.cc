@@ -31,6 +31,10 @@ constexpr Words kSmollm2Words = {
         "... (more tool calls as required)\n"
         "]</tool_call>",
     .in_lists = true,
+    .temperature = 0.2,
+    .top_p = 0.9,
+    .top_k = 0,
+    .repetition_penalty = 1,
 };
 
 constexpr Words kQwen25Words = {
@@ -55,6 +59,10 @@ constexpr Words kQwen25Words = {
         "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n"
         "</tool_call>",
     .in_lists = false,
+    .temperature = 0.7,
+    .top_p = 0.8,
+    .top_k = 20,
+    .repetition_penalty = 1.05,
 };
 
 }  // namespace

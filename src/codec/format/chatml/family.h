@@ -20,6 +20,11 @@ struct Words {
   // The list is one JSON array, and so are the calls of a turn; else each tool has a line and each
   // call its own tag. Without a system message its instruction stands alone.
   bool in_lists;
+  // What the model's makers recommend, for requests that ask for nothing.
+  double temperature;
+  double top_p;
+  int32_t top_k;  // 0: all
+  double repetition_penalty;
 };
 
 const Words& WordsOf(Family family);
