@@ -103,9 +103,8 @@ TEST_F(ChatmlPrepare, WhoAsksForNothingGetsWhatTheModelsMakersRecommend) {
   ASSERT_TRUE(plain.has_value());
   EXPECT_EQ(plain->generate.sampling.temperature, 0.2);
   EXPECT_EQ(plain->generate.sampling.top_p, 0.9);
-  const auto asked = Ask(
-      Api::kMessages,
-      R"({"model":"m","max_tokens":9,"temperature":1,"messages":[{"role":"user","content":"hi"}]})");
+  const auto asked = Ask(Api::kMessages, R"({"model":"m","max_tokens":9,"temperature":1,)"
+                                         R"("messages":[{"role":"user","content":"hi"}]})");
   ASSERT_TRUE(asked.has_value());
   EXPECT_EQ(asked->generate.sampling.temperature, 1);
   EXPECT_EQ(asked->generate.sampling.top_p, 0.9);
