@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "app/command.h"
+#include "app/known_models.h"
 #include "app/local_model.h"
 #include "app/model_format.h"
 #include "codec/format.h"
@@ -188,7 +189,11 @@ int GenerateMain(const CommandLine& line) {
   if (options.tokens.empty() == options.prompt.empty()) {
     return FailUsage(kCommand, Status::Invalid("one of --prompt and --tokens is wanted"));
   }
-  const Status status = Generate(options, line.args[0]);
+  const PosixEnv posix;
+  const Result<std::string> path =
+      ModelPath(posix.env().fs, line.args[0], DefaultModelsDir(line.environment));
+  if (!path) return FailUsage(kCommand, path.error());
+  const Status status = Generate(options, *path);
   return status.ok() ? kDone : Fail(kCommand, status);
 }
 

@@ -4,6 +4,7 @@
 
 #include "app/command.h"
 #include "app/inspection.h"
+#include "app/known_models.h"
 #include "base/json_writer.h"
 #include "env/posix/posix_env.h"
 
@@ -198,7 +199,10 @@ int InspectMain(const CommandLine& line) {
   if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder or file"))
     return *code;
   const PosixEnv posix;
-  const Result<Inspection> found = Inspect(posix.env().fs, line.args[0], options.load);
+  const Result<std::string> path =
+      ModelPath(posix.env().fs, line.args[0], DefaultModelsDir(line.environment));
+  if (!path) return FailUsage(kCommand, path.error());
+  const Result<Inspection> found = Inspect(posix.env().fs, *path, options.load);
   if (!found) return Fail(kCommand, found.error());
   Print(options.json ? Json(*found, options.tensors) : Text(*found, options.tensors));
   return found->binding.ok() ? kDone : Fail(kCommand, found->binding);

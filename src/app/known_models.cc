@@ -32,6 +32,8 @@ const KnownModel* FindKnownModel(std::string_view name) {
 }
 
 std::string DefaultModelsDir(const Environment& environment) {
+  const std::string_view set = ValueOf(environment, "SLUICE_MODELS_DIR");
+  if (!set.empty()) return std::string(set);
   const std::string_view cache = ValueOf(environment, "XDG_CACHE_HOME");
   // A relative one is to be ignored (XDG base directory specification).
   if (cache.starts_with('/')) return fmt::format("{}/sluice", cache);

@@ -29,8 +29,8 @@ std::span<const KnownModel> KnownModels();
 // The first one is what `./dev run` serves.
 const KnownModel* FindKnownModel(std::string_view name);
 
-// Where fetched models lie unless models-dir says so: sluice in the cache folder of the user. Empty
-// where the environment knows of none.
+// Where fetched models lie unless --models-dir says so: as the variable of that option says, else
+// sluice in the cache folder of the user. Empty where the environment knows of none.
 std::string DefaultModelsDir(const Environment& environment);
 
 std::string PathOf(const KnownModel& model, std::string_view models_dir);
