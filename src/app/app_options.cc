@@ -89,8 +89,8 @@ void DeclareEngine(AppOptions& o, OptionSet& set) {
   set.AddBytes(
       "kv-memory", &o.kv_memory_bytes, {.min = 0, .max = 1'000'000 * kGiB},
       {.help = "Memory of the keys and values of answers under way and of prefixes kept for "
-               "later; 0B: enough for max-running answers of full length, or what the "
-               "machine has left.",
+               "later; 0B: enough for max-running answers of full length, at most four "
+               "times the weights or eight such answers, and no more than the machine has left.",
        .is_limit = true});
   set.AddBytes("window-memory", &o.window_memory_bytes, {.min = 0, .max = 1'000 * kGiB},
                {.help = "Memory of the windows of recent prompts and answers; a conversation that "
@@ -161,7 +161,9 @@ Status AppOptions::ReadSources(OptionSet& set,
 }
 
 Status AppOptions::FindModel(FileSystem& files) {
-  SLUICE_TRY(model, ModelPath(files, model, models_dir.empty() ? models_dir_of_user : models_dir));
+  const std::string& folder = models_dir.empty() ? models_dir_of_user : models_dir;
+  SLUICE_TRY(model, ModelPath(files, model, folder));
+  SLUICE_TRY(tokenizer, ModelPath(files, tokenizer, folder));
   return Status::Ok();
 }
 

@@ -191,7 +191,12 @@ int ChatMain(const CommandLine& line) {
   std::optional<std::string> model;
   const ToolUsage usage{.command = kCommand, .help = kHelp, .line = line, .files = posix.env().fs};
   if (const auto code = ReadToolUsage(usage, set, serve, model)) return *code;
-  if (model && serve.model.empty()) serve.model = *model;
+  if (model && serve.model.empty()) {
+    serve.model = *model;
+    if (Status status = serve.FindModel(posix.env().fs); !status.ok()) {
+      return FailUsage(kCommand, status);
+    }
+  }
   if (Status status = serve.CheckAnswers(); !status.ok()) return FailUsage(kCommand, status);
   if (Status status = serve.Check(); !status.ok()) return FailUsage(kCommand, status);
   if (Status status = InitLog(serve.log); !status.ok()) return Fail(kCommand, status);

@@ -166,28 +166,27 @@ struct ModelNeeds {
   std::string largest_file;
 };
 
+// As the plan of `sluice inspect` has it for one answer of full length: not everything of a
+// checkpoint must be in memory.
 Result<ModelNeeds> NeedsOf(FileSystem& fs, const AppOptions& options) {
-  const std::string& model = options.model;
-  if (Result<int64_t> size = fs.Size(model))
-    return ModelNeeds{.n_bytes = *size, .largest_file = model};
-  SLUICE_TRY(const std::vector<std::string> names, fs.List(model));
-  ModelNeeds needs;
+  SLUICE_TRY(const Inspection found,
+             Inspect(fs, options.model, {.n_context = options.n_context, .n_seqs = 1}));
+  SLUICE_TRY(found.binding);
+  ModelNeeds needs{.n_bytes = found.plan.needed()};
+  if (fs.Size(options.model)) {
+    needs.largest_file = options.model;
+    return needs;
+  }
+  SLUICE_TRY(const std::vector<std::string> names, fs.List(options.model));
   int64_t n_largest = 0;
   for (const std::string& name : names) {
     if (!name.ends_with(".safetensors") && !name.ends_with(".gguf")) continue;
-    const std::string path = fmt::format("{}/{}", model, name);
+    const std::string path = fmt::format("{}/{}", options.model, name);
     SLUICE_TRY(const int64_t n_bytes, fs.Size(path));
-    needs.n_bytes += n_bytes;
     if (n_bytes <= n_largest) continue;
     n_largest = n_bytes;
     needs.largest_file = path;
   }
-  if (needs.largest_file.empty()) {
-    return Status::Invalid(fmt::format("{}: holds no .safetensors and no .gguf", model));
-  }
-  // Not everything of a checkpoint must be in memory: its own plan knows better.
-  if (Result<Inspection> found = Inspect(fs, model, {.n_seqs = 1}))
-    needs.n_bytes = found->plan.needed();
   return needs;
 }
 

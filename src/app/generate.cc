@@ -9,6 +9,7 @@
 #include "app/local_model.h"
 #include "app/model_format.h"
 #include "codec/format.h"
+#include "engine/sampling/logits.h"
 #include "engine/sampling/sampler.h"
 #include "env/posix/posix_env.h"
 #include "model/sequences.h"
@@ -72,7 +73,8 @@ Result<codec::OwnedFormat> ReadFormatOf(FileSystem& fs, std::string_view path) {
   AppOptions options;
   options.model = path;
   Result<ModelFormat> format = ReadFormat(fs, options);
-  if (!format && format.error().code() == ErrorCode::kNotFound) {
+  // Of a GGUF file it is a key that is missing, which is named.
+  if (!format && format.error().code() == ErrorCode::kNotFound && !fs.Size(path)) {
     return Status::Invalid(fmt::format("{} has no {}, which --prompt needs; --tokens does without",
                                        path, kTokenizerName));
   }
@@ -113,7 +115,7 @@ class AnswerPrinter {
 
 // Goes on from what `sequences` has run; logits are those of its last token.
 Status Answer(const Options& options,
-              TokenId eos,
+              std::optional<TokenId> eos,
               const std::optional<codec::OwnedFormat>& format,
               model::Sequences& sequences,
               std::vector<float> logits,
@@ -123,6 +125,9 @@ Status Answer(const Options& options,
                                     .seed = static_cast<uint64_t>(options.seed)};
   engine::Sampler sampler;
   for (int32_t i = 0; i < options.n_max; ++i) {
+    if (!engine::IsFinite(logits)) {
+      return Status(ErrorCode::kCorrupt, "the model computed a value that is not finite");
+    }
     const std::optional<TokenId> drawn = sampler.Sample(logits, sample, sequences.length(0));
     if (!drawn) return Status(ErrorCode::kInternal, "the model gave no token a probability");
     const TokenId token = *drawn;
@@ -157,6 +162,7 @@ Status Generate(const Options& options, std::string_view folder) {
   } else {
     SLUICE_TRY(prompt, ReadTokenFile(env.fs, options.tokens, model.info().n_vocab));
   }
+  if (prompt.empty()) return Status::Invalid("the prompt is empty: no token stands for its text");
   const int64_t n_context = static_cast<int64_t>(prompt.size()) + options.n_max;
   if (n_context > model.info().n_context) {
     return Status::Invalid(

@@ -21,6 +21,10 @@
 namespace sluice::app {
 namespace {
 
+// Of ShrinkKv.
+constexpr int64_t kLeastContexts = 8;
+constexpr int64_t kMostKvOfWeights = 4;
+
 namespace v41 = model::deepseek_v41;
 
 // Rows of one step: a piece of a prompt, and a verification of every sequence.
@@ -183,10 +187,16 @@ std::string MemoryPlan::Text(const std::optional<MachineMemory>& machine) const 
   return text;
 }
 
+// A small model's cache does not take the whole machine: four times its weights, or eight
+// sequences of full length, if that is more.
 void Inspection::ShrinkKv() {
+  const int64_t n_context_blocks = kv::Layout::BlocksFor(load.n_context);
+  const int64_t n_most = std::max(kLeastContexts * n_context_blocks,
+                                  kMostKvOfWeights * plan.weights() / plan.kv_block);
+  plan.kv = std::min(plan.kv, n_most * plan.kv_block);
   if (fits().value_or(true)) return;
   const int64_t n_left = machine->available - (plan.needed() - plan.kv) - machine->total / 20;
-  const int64_t n_blocks = std::max(n_left / plan.kv_block, kv::Layout::BlocksFor(load.n_context));
+  const int64_t n_blocks = std::max(n_left / plan.kv_block, n_context_blocks);
   plan.kv = std::min(plan.kv, n_blocks * plan.kv_block);
 }
 

@@ -29,7 +29,7 @@ constexpr Command kCommands[] = {
     {"decode", "Show the answer that a model's output becomes.", &DecodeMain},
     {"generate", "Go on from a prompt without a server.", &GenerateMain},
     {"logits", "Write the logits of a prompt to a file.", &LogitsMain},
-    {"doctor", "Print every limit; print the way of a token.", &DoctorMain},
+    {"doctor", "Look at the machine; print every limit, or the way of a token.", &DoctorMain},
     {"inspect", "Say what a model folder holds and what it needs.", &InspectMain},
     {"bench", "Measure a server under load.", &BenchMain},
     {"make-model", "Write a model folder with random weights.", &MakeModelMain},
@@ -38,7 +38,7 @@ constexpr Command kCommands[] = {
 
 std::string Help() {
   std::string text =
-      "sluice serves DeepSeek-V4.1-Flash: HTTP in, tokens out.\n"
+      "sluice serves DeepSeek-V4.1-Flash and small dense models: HTTP in, tokens out.\n"
       "\n"
       "usage: sluice COMMAND [--flag value ...]\n"
       "\n";

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "app/cut_tokenizer.h"
+#include "app/known_models.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/utf8.h"
 #include "model/checkpoint/gguf.h"
+#include "model/checkpoint/untrusted_text.h"
 #include "model/checkpoint/model_place.h"
 #include "token/vocabulary.h"
 
@@ -32,14 +34,18 @@ struct Tokenizer {
   std::string owner;
 };
 
+// It stands in messages.
+std::string ForPeople(std::string_view name) {
+  return model::IsPlainName(name) ? std::string(name) : model::Quote(name);
+}
+
 Result<token::Vocabulary> VocabularyOf(const model::GgufFile& file) {
   SLUICE_TRY(const std::string_view model, file.String("tokenizer.ggml.model"));
   if (model != "gpt2") {
     return Status(
         ErrorCode::kUnsupported,
-        fmt::format("tokenizer.ggml.model is \"{}\"; only gpt2, a byte-level BPE, is built "
-                    "in",
-                    model.substr(0, 60)));
+        fmt::format("tokenizer.ggml.model is {}; only gpt2, a byte-level BPE, is built in",
+                    model::Quote(model)));
   }
   SLUICE_TRY(const std::string_view pre, file.String("tokenizer.ggml.pre"));
   SLUICE_TRY(const auto tokens, file.Strings("tokenizer.ggml.tokens"));
@@ -70,7 +76,7 @@ Result<Tokenizer> ReadGguf(FileSystem& files, const std::string& path) {
     SLUICE_TRY(const std::optional<TokenId> begin, BeginOf(file));
     Tokenizer tokenizer = {.vocabulary = std::move(vocabulary),
                            .source = path,
-                           .architecture = std::string(architecture.substr(0, kMaxNameBytes)),
+                           .architecture = ForPeople(architecture),
                            .begin = begin,
                            .model_name = ModelNameOf(path),
                            .owner = {}};
@@ -91,7 +97,7 @@ std::string ArchitectureOf(FileSystem& files, const std::string& folder) {
   const Result<Json> json = Json::Parse(*text);
   if (!json || !json->root().is_object()) return "";
   const JsonValue type = json->root().Find("model_type");
-  return type.is_string() ? std::string(type.AsString()) : "";
+  return type.is_string() ? ForPeople(type.AsString()) : "";
 }
 
 Result<Tokenizer> ReadJson(std::string_view text, const std::string& path) {
@@ -151,18 +157,22 @@ Result<ModelFormat> ReadFormat(FileSystem& files, const AppOptions& options) {
 void NameModel(const AppOptions& options, const ModelFormat& format, codec::ModelCard& card) {
   // The first family is known by the name of the API that it is served as.
   const bool has_own = !options.model.empty() && !format.format.get().thinks();
-  const std::string own =
-      format.model_name.empty() ? ModelNameOf(options.model) : format.model_name;
+  const bool is_of_file = format.source == options.model && !format.model_name.empty();
+  const std::string own = is_of_file ? format.model_name : ModelNameOf(options.model);
   card.name = !options.model_name.empty() ? options.model_name
               : has_own && !own.empty()   ? own
                                           : std::string(kDefaultName);
   card.aliases = options.model_aliases;
   if (!has_own) return;
-  card.owner = format.owner.empty() ? "unknown" : format.owner;
+  card.owner = is_of_file && !format.owner.empty() ? format.owner : "unknown";
   if (card.aliases == AppOptions().model_aliases) {
     card.other_names = std::exchange(card.aliases, {});
   }
   if (card.name != kDefaultName) card.other_names.emplace_back(kDefaultName);
+  // As it is pulled and served by.
+  for (const KnownModel& known : KnownModels()) {
+    if (options.model.ends_with(known.file_name())) card.other_names.emplace_back(known.name);
+  }
 }
 
 std::string ModelNameOf(std::string_view path) {

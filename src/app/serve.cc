@@ -20,7 +20,8 @@ constexpr std::string_view kHelp =
     "Serves the HTTP API until SIGTERM or Ctrl-C; a second one stops at once. SIGHUP reads\n"
     "the keys again.\n"
     "\n"
-    "usage: sluice serve MODEL [--flag value ...]           a folder as published answers\n"
+    "usage: sluice serve MODEL [--flag value ...]           a model answers: its folder, a .gguf\n"
+    "                                                       file, or a name of `sluice pull`\n"
     "       sluice serve --script FILE [--flag value ...]   a script answers\n"
     "\n"
     "MODEL is loaded with the port already open: /ready says how far it is, and requests are\n"
@@ -75,6 +76,7 @@ std::string Banner(const AppOptions& options, const serve::Server& server, const
       "\"messages\": [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}'\n\n",
       url, has_key ? "    -H \"authorization: Bearer $SLUICE_API_KEY\" \\\n" : "",
       wiring.model_name());
+  if (options.serve.web_page) text += fmt::format("a page to talk to it            {}/\n", url);
   text += fmt::format("base URL for OpenAI clients     {}/v1\n", url);
   if (HasDialect("messages")) text += fmt::format("base URL for Anthropic clients  {}\n", url);
   return text + "stop with Ctrl-C: once lets running answers finish, twice stops at once\n";

@@ -80,7 +80,6 @@ Status LookAtModel(FileSystem& files,
   SLUICE_TRY(Inspection whole, Inspect(files, options.model, {}));
   SLUICE_TRY(whole.binding);
   card.n_context = static_cast<int32_t>(std::min<int64_t>(card.n_context, whole.load.n_context));
-  card.n_output_max = std::min(card.n_output_max, card.n_context);
   SLUICE_TRY(Inspection found,
              Inspect(files, options.model,
                      {.n_context = card.n_context,

@@ -35,15 +35,19 @@ Result<int32_t> OutputLimit(const Dialect& dialect,
                             int64_t n_prompt,
                             const PrepareContext& context) {
   const ModelCard& model = context.model;
-  const int64_t n_asked = request.n_max_asked.value_or(0);
+  // More than the whole context is no wish for a part of it: clients that are set up for a larger
+  // model send that, and get what is left.
+  const bool is_any = request.n_max_asked.value_or(0) >= model.n_context;
+  const int64_t n_asked = is_any ? 0 : request.n_max_asked.value_or(0);
   if (n_prompt + n_asked > model.n_context) {
     const bool has_code = context.profile.extensions;
     return Status(has_code ? ErrorCode::kContextLength : ErrorCode::kInvalidArgument,
                   dialect.overflow_text(
                       {.n_prompt = n_prompt, .n_asked = n_asked, .n_context = model.n_context}));
   }
-  if (request.n_max_asked) return *request.n_max_asked;
   const int64_t n_left = model.n_context - n_prompt;
+  if (is_any) return static_cast<int32_t>(std::max<int64_t>(n_left, 1));
+  if (request.n_max_asked) return *request.n_max_asked;
   const int64_t n_default = std::min<int64_t>(DefaultMax(request.conversation), model.n_output_max);
   return static_cast<int32_t>(std::clamp<int64_t>(n_left, 1, n_default));
 }

@@ -202,7 +202,7 @@ void Engine::Open(model::LoadedModel loaded) {
   if (!opened) return FailLoading(std::move(opened.error()));
   executor_ = std::move(*opened);
   banned_ = params_.banned;
-  std::erase(banned_, executor_->info().eos);
+  std::erase_if(banned_, [eos = executor_->info().eos](TokenId token) { return token == eos; });
   OpenBatch();
   state_.store(State::kServing, std::memory_order_release);
 }

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -117,7 +118,7 @@ struct ModelInfo {
   int32_t n_draft = 0;       // tokens drafted at once; 0: no draft
   // Rows before a prefix hit that must be replayed so that no result depends on the hit.
   int32_t n_exact_replay = 0;
-  TokenId bos, eos;
+  std::optional<TokenId> eos;  // absent: no token ends a text
   kv::Layout layout;
 };
 

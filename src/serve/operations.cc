@@ -34,7 +34,7 @@ void WriteModel(JsonWriter& w,
   // §2.6).
   w.Key("context_length").Int(card.n_context);
   w.Key("max_model_len").Int(card.n_context);
-  w.Key("max_output_tokens").Int(card.n_output_max);
+  w.Key("max_output_tokens").Int(std::min(card.n_output_max, card.n_context));
   w.EndObject();
 }
 
@@ -51,9 +51,9 @@ void WriteAnthropicModel(JsonWriter& w,
       .String(fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(created))));
   w.Key("lifecycle").String("active");
   w.Key("max_input_tokens").Int(card.n_context);
-  w.Key("max_tokens").Int(card.n_output_max);
+  w.Key("max_tokens").Int(std::min(card.n_output_max, card.n_context));
   w.Key("context_length").Int(card.n_context);
-  w.Key("max_output_tokens").Int(card.n_output_max);
+  w.Key("max_output_tokens").Int(std::min(card.n_output_max, card.n_context));
   w.EndObject();
 }
 

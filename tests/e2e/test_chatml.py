@@ -1,11 +1,10 @@
 """A model that writes ChatML, known by its GGUF file: what the commands show and what a server tells of it."""
 
 import json
-import os
 from pathlib import Path
 
-import pytest
 
+from harness.models import SMOLLM2, need
 from harness import raw_http
 from harness.server import REPOSITORY, Server, wait_until
 from test_codec_commands import done, run
@@ -37,9 +36,7 @@ def test_tokens_of_a_gguf_are_those_of_the_reference():
 
 
 def test_tokens_of_the_whole_model_are_those_of_the_reference():
-    path = os.environ.get("SLUICE_TEST_SMOLLM2")
-    if not path:
-        pytest.skip("SLUICE_TEST_SMOLLM2 names no SmolLM2-135M-Instruct GGUF")
+    path = need(SMOLLM2).path
     for case in encode_cases("smollm2_whole_cases.jsonl"):
         assert ids_of(case["text"], path) == case["ids"], case["name"]
 

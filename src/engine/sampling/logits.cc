@@ -69,7 +69,7 @@ void Adjust(const Adjustment& adjustment, std::span<float> logits) {
   };
   for (const TokenId token : adjustment.banned) logit_of(token) = -kInfinity;
   if (adjustment.n_generated < sampling.n_min) {
-    logit_of(adjustment.eos) = -kInfinity;
+    if (adjustment.eos) logit_of(*adjustment.eos) = -kInfinity;
     for (const TokenId token : adjustment.stop_ids) logit_of(token) = -kInfinity;
   }
   for (const wire::LogitBias& bias : sampling.logit_bias) logit_of(bias.token) += bias.bias;

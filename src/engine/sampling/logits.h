@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,7 +41,7 @@ struct Adjustment {
   const wire::SamplingParams& sampling;
   std::span<const TokenId> banned;    // never drawn
   std::span<const TokenId> stop_ids;  // not drawn before sampling.n_min tokens, like eos
-  TokenId eos;
+  std::optional<TokenId> eos;
   int32_t n_generated = 0;
   std::span<const TokenCount> history;  // with penalties only
 };

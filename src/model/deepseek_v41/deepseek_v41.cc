@@ -47,7 +47,6 @@ ModelInfo DescribeModel(const Config& c, const StateIndex& state) {
           .n_draft = c.dspark_block_size,
           // A row of encoder layer l looks back l * (window - 1) tokens through the windows.
           .n_exact_replay = c.decoder_start() * (c.sliding_window - 1),
-          .bos = TokenId(c.bos_token_id),
           .eos = TokenId(c.eos_token_id),
           .layout = state.layout};
 }

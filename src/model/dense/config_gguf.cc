@@ -104,6 +104,19 @@ Status ReadFixed(const GgufFile& file, const Keys& keys, const Config& config) {
   SLUICE_TRY(keys.ExpectInt("expert_count", 0));
   SLUICE_TRY(keys.ExpectInt("attention.sliding_window", 0));
   SLUICE_TRY(keys.ExpectText("rope.scaling.type", "none"));
+  // Read by others without a type, and under its old name.
+  for (const char* key : {"rope.scaling.factor", "rope.scale_linear"}) {
+    if (!keys.Has(key)) continue;
+    if (Result<double> one = keys.Float(key, 1, 1); !one) return std::move(one.error());
+  }
+  if (file.Has(keys.Name("attention.causal"))) {
+    SLUICE_TRY(const bool is_causal, file.Bool(keys.Name("attention.causal")));
+    if (!is_causal) {
+      return {ErrorCode::kUnsupported,
+              fmt::format("{} is false: attention to later tokens is not implemented",
+                          keys.Name("attention.causal"))};
+    }
+  }
   if (file.FindTensor("rope_freqs.weight") == nullptr) return Status::Ok();
   return {ErrorCode::kUnsupported,
           "tensor rope_freqs.weight: scaled rotations are not implemented"};

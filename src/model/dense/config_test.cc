@@ -191,6 +191,12 @@ struct Gguf {
       if (edited == name) integer(name, 0);
     }
     if (edited == "rope.scaling.type") writer.Text(architecture + "." + edited, text);
+    if (edited == "rope.scaling.factor" || edited == "rope.scale_linear") {
+      writer.Key(architecture + "." + edited, GgufType::kF32, static_cast<float>(value));
+    }
+    if (edited == "attention.causal") {
+      writer.Key(architecture + "." + edited, GgufType::kBool, static_cast<uint8_t>(value));
+    }
     const bool is_eps = edited == "attention.layer_norm_rms_epsilon";
     writer.Key(architecture + ".attention.layer_norm_rms_epsilon", GgufType::kF32,
                static_cast<float>(is_eps ? value : 1e-5));
@@ -249,6 +255,9 @@ TEST(DenseConfig, WhatAGgufFileMayNotSayIsRefusedByKey) {
       {{.edited = "expert_count", .value = 8}, "llama.expert_count is 8; it must be 0"},
       {{.edited = "attention.sliding_window", .value = 4096}, "sliding_window is 4096"},
       {{.edited = "rope.scaling.type", .text = "yarn"}, R"(llama.rope.scaling.type is "yarn")"},
+      {{.edited = "rope.scaling.factor", .value = 4}, "llama.rope.scaling.factor is 4; it must"},
+      {{.edited = "rope.scale_linear", .value = 4}, "llama.rope.scale_linear is 4; it must"},
+      {{.edited = "attention.causal", .value = 0}, "llama.attention.causal is false"},
       {{.edited = "attention.layer_norm_rms_epsilon", .value = 0}, "rms_epsilon is 0"},
       {{.edited = "eos", .value = 9}, "eos_token_id is 9; it must be below vocab_size, 5"},
       {{.edited = "no embedding", .more_tensors = {{"a", {1}}}}, "token_embd.weight is missing"},

@@ -16,9 +16,8 @@ ModelInfo DescribeModel(const Config& c) {
                  .n_context = c.max_position_embeddings,
                  .hidden_size = c.hidden_size,
                  .first_decoder_layer = c.num_hidden_layers - 1,
-                 .n_layers = c.num_hidden_layers,
-                 .bos = TokenId(c.bos_token_id),
-                 .eos = TokenId(c.eos_token_id)};
+                 .n_layers = c.num_hidden_layers};
+  if (c.eos_token_id >= 0) info.eos = TokenId(c.eos_token_id);
   const int32_t row_bytes = c.n_key_values() * static_cast<int32_t>(sizeof(Bf16));
   for (int32_t layer = 0; layer < c.num_hidden_layers; ++layer) {
     for (const char* name : {"keys", "values"}) {
