@@ -166,10 +166,11 @@ struct ModelNeeds {
   std::string largest_file;
 };
 
-Result<ModelNeeds> NeedsOf(FileSystem& fs, const AppOptions& options) {
-  const std::string& model = options.model;
-  if (Result<int64_t> size = fs.Size(model))
+// The sum of its files: a model that is one file, or a folder of them.
+Result<ModelNeeds> FilesOf(FileSystem& fs, const std::string& model) {
+  if (Result<int64_t> size = fs.Size(model)) {
     return ModelNeeds{.n_bytes = *size, .largest_file = model};
+  }
   SLUICE_TRY(const std::vector<std::string> names, fs.List(model));
   ModelNeeds needs;
   int64_t n_largest = 0;
@@ -182,12 +183,17 @@ Result<ModelNeeds> NeedsOf(FileSystem& fs, const AppOptions& options) {
     n_largest = n_bytes;
     needs.largest_file = path;
   }
-  if (needs.largest_file.empty()) {
-    return Status::Invalid(fmt::format("{}: holds no .safetensors and no .gguf", model));
-  }
-  // Not everything of a checkpoint must be in memory: its own plan knows better.
-  if (Result<Inspection> found = Inspect(fs, model, {.n_seqs = 1}))
+  if (!needs.largest_file.empty()) return needs;
+  return Status::Invalid(fmt::format("{}: holds no .safetensors and no .gguf", model));
+}
+
+// Not all of a checkpoint must be in memory, and KV comes on top: the plan of one answer of full
+// length knows better than the sum of files, if the model is one of ours.
+Result<ModelNeeds> NeedsOf(FileSystem& fs, const std::string& model) {
+  SLUICE_TRY(ModelNeeds needs, FilesOf(fs, model));
+  if (const Result<Inspection> found = Inspect(fs, model, {.n_seqs = 1})) {
     needs.n_bytes = found->plan.needed();
+  }
   return needs;
 }
 
@@ -319,7 +325,7 @@ std::vector<Check> CheckUp(const Env& env, const AppOptions& options) {
   if (options.model.empty()) {
     checks.push_back(Disk(nullptr));
   } else {
-    const Result<ModelNeeds> needs = NeedsOf(fs, options);
+    const Result<ModelNeeds> needs = NeedsOf(fs, options.model);
     checks.push_back(ModelCheck(options, needs, memory));
     checks.push_back(Disk(needs ? &*needs : nullptr));
   }
