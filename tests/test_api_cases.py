@@ -122,6 +122,9 @@ def check_answer(case, run, answer):
         assert answer.message.get(key) == value, (key, answer.message)
     for key, value in case.lists.items():
         assert answer.choices[0].logprobs.get(key) == value, (key, answer.choices[0].logprobs)
+    if case.calls is not None:
+        got = [[name, json.loads(text)] for name, text in answer.choices[0].calls]
+        assert got == case.calls
     if case.blocks is not None:
         got = [{k: v for k, v in b.items() if k != "signature"} for b in answer.choices[0].blocks]
         assert got == case.blocks

@@ -37,7 +37,7 @@ CONFINED_INCLUDES = [
     ("prometheus/*", ["base/metrics.cc"], "use base/metrics.h"),
     ("liburing*", ["env/posix/*"], "use env/file_system.h"),
     ("Random123/*", ["base/rng.cc"], "use base/rng.h"),
-    ("utf8proc.h", ["model/deepseek_v41/engram_tokens.cc"], "use model/deepseek_v41/engram_tokens.h"),
+    ("utf8proc.h", ["model/deepseek_v41/engram_tokens.cc", "token/nfc.cc"], "use token/nfc.h or model/deepseek_v41/engram_tokens.h"),
     ("xxhash.h", ["codec/call_id.cc", "codec/call_id_test.cc"], "use codec/call_id.h"),
     ("histedit.h", ["app/line_editor.cc"], "use app/line_editor.h"),
     ("editline/*", ["app/line_editor.cc"], "use app/line_editor.h"),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "app/known_models.h"
 #include "base/limits.h"
 
 namespace sluice::app {
@@ -29,8 +30,12 @@ void DeclareActions(AppOptions& o, OptionSet& set) {
 void DeclareModel(AppOptions& o, OptionSet& set) {
   set.Group("Model");
   set.Add("model", &o.model,
-          {.help = "Folder of the model that answers; the first argument of the command, without "
-                   "a flag, is the same.",
+          {.help = "Model that answers: its folder, a .gguf file, or the name of one that `sluice "
+                   "pull` has fetched; the first argument of the command, without a flag, is the "
+                   "same.",
+           .value = "MODEL"});
+  set.Add("models-dir", &o.models_dir,
+          {.help = "Folder of fetched models; without it sluice in the user's cache folder.",
            .value = "FOLDER"});
   set.Add(
       "script", &o.script,
@@ -41,10 +46,13 @@ void DeclareModel(AppOptions& o, OptionSet& set) {
           {.help = "Without a model, scripts run through the engine over a model without "
                    "arithmetic: batching, KV memory and prefix cache are the real ones."});
   set.Add("tokenizer", &o.tokenizer,
-          {.help = "tokenizer.json of the model, or a folder that has one; without it that of the "
-                   "model's folder, or of a script a small one of the same kind.",
+          {.help = "tokenizer.json of the model, a folder that has one, or a GGUF file; without it "
+                   "that of the model, or of a script a small one that is built in.",
            .value = "PATH"});
-  set.Add("model-name", &o.model_name, {.help = "Name of the model in the API.", .value = "NAME"});
+  set.Add("model-name", &o.model_name,
+          {.help = "Name of the model in the API; without it as its GGUF file is called, or "
+                   "deepseek-flash.",
+           .value = "NAME"});
   set.Add("model-alias", &o.model_aliases,
           {.help = "Further name that requests may use; once for each name.", .value = "NAME"});
   set.Add(
@@ -148,13 +156,24 @@ Status AppOptions::ReadSources(OptionSet& set,
   }
   codec.FillIn(set);
   if (strict_determinism) replay = engine::Replay::kExact;
+  models_dir_of_user = DefaultModelsDir(environment);
+  return FindModel(files);
+}
+
+Status AppOptions::FindModel(FileSystem& files) {
+  SLUICE_TRY(model, ModelPath(files, model, models_dir.empty() ? models_dir_of_user : models_dir));
   return Status::Ok();
 }
 
 Status AppOptions::CheckAnswers() const {
   if (!script.empty() || !model.empty()) return Status::Ok();
-  return Status::Invalid(
-      "MODEL, a folder, or --script FILE is to answer, such as share/demo.jsonl; none is named");
+  const KnownModel& known = KnownModels().front();
+  return Status::Invalid(fmt::format(
+      "nothing is named that answers. MODEL may be {0} (`sluice pull {0}` fetches its {1} MB\n"
+      "first), a folder of DeepSeek-V4.1, Llama or Qwen2 as published, or a .gguf file of the "
+      "latter two;\n"
+      "--script FILE, such as share/demo.jsonl, answers without a model",
+      known.name, known.n_bytes / 1'000'000));
 }
 
 int64_t AppOptions::WaitingTokensMax(int32_t n_context) const {

@@ -32,10 +32,12 @@ struct AppOptions {
 
   // Model: one of these answers. Both: the model runs, and what it samples is the script's.
   std::string model;
+  std::string models_dir;          // empty: models_dir_of_user
+  std::string models_dir_of_user;  // of the environment; no option
   std::string script;
   bool script_engine = false;
   std::string tokenizer;
-  std::string model_name = "deepseek-flash";
+  std::string model_name;  // empty: NameModel says
   std::vector<std::string> model_aliases = {"deepseek-v4-flash", "DeepSeek-V4.1-Flash"};
   int32_t n_context = 1'048'576;
   int32_t n_output_max = 393'216;
@@ -71,6 +73,9 @@ struct AppOptions {
                      const Environment& environment,
                      FileSystem& files,
                      std::vector<std::string>* others = nullptr);
+
+  // Makes `model`, if it names a known model, the path of the file that was fetched.
+  Status FindModel(FileSystem& files);
 
   // Whether requests go through the engine: a model runs, or what stands for one.
   bool has_engine() const { return !model.empty() || script_engine; }

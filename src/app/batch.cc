@@ -160,6 +160,9 @@ int BatchMain(const CommandLine& line) {
   if (serve.model.empty() && paths.size() == 3) {
     serve.model = paths[0];
     paths.erase(paths.begin());
+    if (Status status = serve.FindModel(posix.env().fs); !status.ok()) {
+      return FailUsage(kCommand, status);
+    }
   }
   if (paths.size() != 2 || !serve.CheckAnswers().ok()) {
     return FailUsage(kCommand, Status::Invalid("name MODEL or --script FILE, then IN.jsonl and "

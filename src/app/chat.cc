@@ -165,9 +165,9 @@ class Talk {
 
 Status Chat(const Env& env, const Options& options, const AppOptions& serve) {
   ChatHistory history;
-  history.model = serve.model_name;
   SLUICE_TRY(ReadOptions(env.fs, options, history));
   SLUICE_TRY(auto turns, ChatTurns::Open(env, serve));
+  history.model = turns->model_name();
   if (options.once.empty()) {
     LineEditor editor;
     Talk(*turns, history, editor).Run();

@@ -40,6 +40,8 @@ Result<std::unique_ptr<ChatTurns>> ChatTurns::Open(const Env& env, const AppOpti
 ChatTurns::ChatTurns(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 ChatTurns::~ChatTurns() = default;
 
+std::string ChatTurns::model_name() const { return parts_->local->context().model.name; }
+
 Result<ChatAnswer> ChatTurns::Run(const ChatHistory& history, bool is_terminal) {
   ChatView view(is_terminal);
   const Time begin = parts_->env.clock.Now();

@@ -18,6 +18,8 @@ class ChatTurns {
   static Result<std::unique_ptr<ChatTurns>> Open(const Env& env, const AppOptions& options);
   ~ChatTurns();
 
+  std::string model_name() const;  // as requests call it
+
   // The answer to the history, shown as it comes, dimmed reasoning and counts on a terminal only.
   // kCancelled when Ctrl-C ended it; other errors are what a client would get, in words.
   Result<ChatAnswer> Run(const ChatHistory& history, bool is_terminal);

@@ -21,6 +21,9 @@ size_t IndexIn(const Profile& profile, const ProfileSwitch& one) {
 
 void CodecOptions::Declare(OptionSet& set) {
   set.Group("Codec");
+  set.AddChoice("chat-format", &chat_format, codec::kFormatNames,
+                {.help = "How conversations are written for the model; auto: as its architecture, "
+                         "the rules of its tokenizer and its control tokens tell."});
   set.AddChoice("profile", &profile, kProfiles,
                 {.help = "Every switch below that is not set: default, which suits clients best, "
                          "or reference, which does as the published codec package and has none of "

@@ -1,5 +1,5 @@
-// CodecOptions: where the codec follows the reference codec and where ours, as an operator says it
-// (spec recipe.md §11): a profile, and each switch of it by itself.
+// CodecOptions: which chat format the codec has, and where it follows the reference codec and where
+// ours, as an operator says it (spec recipe.md §11): a profile, and each switch of it by itself.
 //
 // Thread-compatible; immutable after start.
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "codec/format.h"
 #include "codec/profile.h"
 
 namespace sluice::app {
@@ -18,6 +19,7 @@ struct CodecOptions {
   enum class Side : uint8_t { kFirst, kSecond };  // of ProfileSwitch::values
 
   Base profile = Base::kDefault;
+  codec::FormatName chat_format = codec::FormatName::kAuto;
   std::vector<Side> sides =
       std::vector<Side>(codec::ProfileSwitches().size());  // by ProfileSwitches()
 

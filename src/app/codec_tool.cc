@@ -3,15 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "app/cut_tokenizer.h"
 #include "base/limits.h"
 #include "base/utf8.h"
-#include "token/vocabulary.h"
 
 namespace sluice::app {
 namespace {
-
-using codec::deepseek_v41::Format;
 
 // Control characters, and those that have no width or turn the direction of text.
 bool IsUnseen(uint32_t point) {
@@ -44,49 +40,29 @@ void AppendEscape(uint32_t point, std::string& out) {
 
 }  // namespace
 
-Result<std::unique_ptr<const Format>> ReadFormat(FileSystem& files,
-                                                 const AppOptions& options,
-                                                 std::string& name) {
-  std::string path = options.tokenizer.empty() ? options.model : options.tokenizer;
-  const bool is_folder = !path.empty() && files.List(path);
-  if (is_folder || (!path.empty() && options.tokenizer.empty())) path += "/tokenizer.json";
-  std::string text;
-  if (!path.empty()) {
-    SLUICE_TRY(text, files.ReadWhole(path, limits::kMaxTokenMapBytes));
-  }
-  Result<token::Vocabulary> vocabulary =
-      token::Vocabulary::Parse(path.empty() ? kCutTokenizer : text);
-  if (!vocabulary) return std::move(vocabulary.error().AddContext(path));
-  name = path.empty() ? "the built-in tokenizer" : path;
-  auto format = Format::Make(std::move(*vocabulary));
-  if (!format) format.error().AddContext(path);
-  return format;
-}
-
-CodecTool::CodecTool(const AppOptions& options, std::unique_ptr<const Format> format)
-    : model_({.name = options.model_name,
-              .aliases = options.model_aliases,
-              .n_context = options.n_context,
-              .n_output_max = options.n_output_max}),
+CodecTool::CodecTool(const AppOptions& options, ModelFormat format)
+    : model_({.n_context = options.n_context, .n_output_max = options.n_output_max}),
       format_(std::move(format)),
       strict_(options.serve.strict),
       default_thinking_(options.default_thinking),
-      profile_(options.codec.ToProfile()) {}
+      profile_(options.codec.ToProfile()) {
+  NameModel(options, format_, model_);
+}
 
 Result<std::unique_ptr<CodecTool>> CodecTool::Open(FileSystem& files,
                                                    std::string_view command,
                                                    const AppOptions& options) {
-  std::string name;
-  SLUICE_TRY(std::unique_ptr<const Format> format, ReadFormat(files, options, name));
+  SLUICE_TRY(ModelFormat format, ReadFormat(files, options));
   const bool is_built_in = options.tokenizer.empty() && options.model.empty();
-  Complain(fmt::format("sluice {}: {} with {} tokens{}\n", command, name, format->n_tokens(),
+  Complain(fmt::format("sluice {}: {} with {} tokens, chat format {}{}\n", command, format.source,
+                       format.format.get().n_tokens(), format.format.get().name(),
                        is_built_in ? "; --tokenizer names a model's" : ""));
   return std::unique_ptr<CodecTool>(new CodecTool(options, std::move(format)));
 }
 
 codec::PrepareContext CodecTool::context() const {
   return {.model = model_,
-          .format = *format_,
+          .format = format(),
           .strict = strict_,
           .default_thinking = default_thinking_,
           .profile = profile_};

@@ -12,9 +12,10 @@
 
 #include "app/app_options.h"
 #include "app/command.h"
+#include "app/model_format.h"
 #include "base/options.h"
 #include "codec/dialect.h"
-#include "codec/format/deepseek_v41/format.h"
+#include "codec/format.h"
 
 namespace sluice::app {
 
@@ -26,25 +27,19 @@ class CodecTool {
                                                  std::string_view command,
                                                  const AppOptions& options);
 
-  const codec::deepseek_v41::Format& format() const { return *format_; }
+  codec::Format format() const { return format_.format.get(); }
   const codec::ModelCard& model() const { return model_; }
   codec::PrepareContext context() const;
 
  private:
-  CodecTool(const AppOptions& options, std::unique_ptr<const codec::deepseek_v41::Format> format);
+  CodecTool(const AppOptions& options, ModelFormat format);
 
-  const codec::ModelCard model_;
-  const std::unique_ptr<const codec::deepseek_v41::Format> format_;
+  codec::ModelCard model_;
+  const ModelFormat format_;
   const bool strict_;
   const bool default_thinking_;
   const codec::Profile profile_;
 };
-
-// The model's way to read and write: of --tokenizer, a file or a folder with a tokenizer.json, else
-// of the model's folder, else the small one that is built in. `name`: what was taken.
-Result<std::unique_ptr<const codec::deepseek_v41::Format>> ReadFormat(FileSystem& files,
-                                                                      const AppOptions& options,
-                                                                      std::string& name);
 
 // Reads `sluice COMMAND [FIRST] --flag ...`, where flags are those of `own` and those of `sluice
 // serve`, which also come from the environment and the config file. `first` becomes FIRST, if it is

@@ -17,7 +17,7 @@ inline constexpr std::string_view kVersion = SLUICE_VERSION;
 
 struct CommandLine {
   std::vector<std::string> args;  // after the subcommand
-  Environment environment;        // SLUICE_* only
+  Environment environment;        // SLUICE_*, HOME and XDG_CACHE_HOME
 };
 
 enum ExitCode : int { kDone = 0, kFailed = 1, kWrongUsage = 2 };
@@ -34,6 +34,7 @@ int LogitsMain(const CommandLine& line);
 int DoctorMain(const CommandLine& line);
 int InspectMain(const CommandLine& line);
 int MakeModelMain(const CommandLine& line);
+int PullMain(const CommandLine& line);
 int BenchMain(const CommandLine& line);
 int VersionMain(const CommandLine& line);
 

@@ -11,12 +11,12 @@
 #include "codec/answer.h"
 #include "codec/inquiry.h"
 #include "env/posix/posix_env.h"
+#include "token/bpe.h"
 
 namespace sluice::app {
 namespace {
 
-using codec::deepseek_v41::Format;
-using codec::deepseek_v41::TokenKind;
+using codec::Format;
 
 constexpr std::string_view kCommand = "decode";
 
@@ -90,9 +90,8 @@ struct Output {
   wire::FinishReason finish = wire::FinishReason::kEnd;
 };
 
-Output OutputOf(std::vector<TokenId> ids, bool cut, int32_t n_max, const Format& format) {
-  const auto end = std::ranges::find_if(
-      ids, [&](TokenId id) { return format.kind(id) == TokenKind::kEndOfSentence; });
+Output OutputOf(std::vector<TokenId> ids, bool cut, int32_t n_max, Format format) {
+  const auto end = std::ranges::find_if(ids, [&](TokenId id) { return format.is_end(id); });
   const bool has_end = end != ids.end();
   ids.erase(end, ids.end());
   const bool at_limit = std::ssize(ids) >= n_max || (cut && !has_end);
@@ -106,7 +105,7 @@ std::string Answer(const codec::Dialect& dialect,
                    codec::Prepared prepared,
                    const Output& output,
                    size_t n_per_event,
-                   const Format& format) {
+                   Format format) {
   const int32_t n_choices = prepared.answer.n_choices;
   const bool has_logprobs = prepared.generate.sampling.logprobs;
   const wire::Usage usage{.n_prompt = prepared.answer.n_prompt,
@@ -138,7 +137,7 @@ std::string Answer(const codec::Dialect& dialect,
 Result<std::vector<TokenId>> ReadIds(FileSystem& files,
                                      const Options& options,
                                      const std::optional<std::string>& path,
-                                     const Format& format) {
+                                     Format format) {
   if (!path) return ReadTokenFile(files, InputPath(options.tokens), format.n_tokens());
   SLUICE_TRY(const std::string text, ReadTextInput(files, *path));
   std::vector<TokenId> ids;

@@ -5,11 +5,12 @@
 #include <optional>
 
 #include "app/command.h"
+#include "app/known_models.h"
 #include "app/local_model.h"
-#include "base/limits.h"
+#include "app/model_format.h"
+#include "codec/format.h"
 #include "engine/sampling/sampler.h"
 #include "env/posix/posix_env.h"
-#include "model/checkpoint/checkpoint.h"
 #include "model/sequences.h"
 #include "token/bpe.h"
 #include "token/detokenizer.h"
@@ -27,9 +28,9 @@ constexpr std::string_view kHelp =
     "                       [--seed S] [--threads N] [--arithmetic float32|exact]\n"
     "       sluice generate MODEL --tokens FILE ...\n"
     "\n"
-    "TEXT comes behind the begin-of-sentence token, without a template; control tokens may be\n"
-    "spelled in it, such as <think>. The answer to it is text. FILE holds a JSON list of ids, and\n"
-    "the answer to it is one. The same seed gives the same tokens.\n"
+    "TEXT comes behind the begin-of-sentence token, if the model has one, without a template;\n"
+    "control tokens may be spelled in it, such as <think>. The answer to it is text. FILE holds a\n"
+    "JSON list of ids, and the answer to it is one. The same seed gives the same tokens.\n"
     "\n";
 
 constexpr std::string_view kTokenizerName = "tokenizer.json";
@@ -45,7 +46,7 @@ struct Options {
 
   void Declare(OptionSet& set) {
     set.Add("prompt", &prompt,
-            {.help = "Text to go on from; the model folder must have a tokenizer.json.",
+            {.help = "Text to go on from; the model must have its tokenizer.",
              .value = "TEXT",
              .has_lines = true,
              .reach = OptionReach::kFlagOnly});
@@ -66,34 +67,24 @@ struct Options {
   }
 };
 
-Result<token::Vocabulary> ReadVocabulary(FileSystem& fs, std::string_view folder) {
-  const std::string path = fmt::format("{}/{}", folder, kTokenizerName);
-  Result<std::string> text = model::ReadSideFile(fs, path, limits::kMaxTokenMapBytes);
-  if (!text && text.error().code() == ErrorCode::kNotFound) {
+// How the model writes: its tokenizer, what stands before a text, what ends an answer.
+Result<codec::OwnedFormat> ReadFormatOf(FileSystem& fs, std::string_view path) {
+  AppOptions options;
+  options.model = path;
+  Result<ModelFormat> format = ReadFormat(fs, options);
+  if (!format && format.error().code() == ErrorCode::kNotFound) {
     return Status::Invalid(fmt::format("{} has no {}, which --prompt needs; --tokens does without",
-                                       folder, kTokenizerName));
+                                       path, kTokenizerName));
   }
-  SLUICE_TRY(const std::string file, std::move(text));
-  Result<token::Vocabulary> vocabulary = token::Vocabulary::Parse(file);
-  if (!vocabulary) vocabulary.error().AddContext(path);
-  return vocabulary;
+  SLUICE_TRY(ModelFormat read, std::move(format));
+  return std::move(read.format);
 }
 
-// Begin of sentence and the text, as a raw completion (spec http-api.md §3).
-Result<std::vector<TokenId>> TokensOf(std::string_view text,
-                                      const token::Vocabulary& vocabulary,
-                                      int32_t n_vocab) {
-  constexpr std::string_view kBeginOfSentence = "<｜begin▁of▁sentence｜>";
-  if (vocabulary.size() != n_vocab) {
-    return Status::Invalid(fmt::format("{} has {} tokens and the model {}: it belongs to another",
-                                       kTokenizerName, vocabulary.size(), n_vocab));
-  }
-  const std::optional<TokenId> begin = vocabulary.FindControl(kBeginOfSentence);
-  if (!begin) {
-    return Status::Invalid(fmt::format("{} has no {}", kTokenizerName, kBeginOfSentence));
-  }
-  std::vector<TokenId> tokens = {*begin};
-  token::Bpe(vocabulary).EncodeWithAdded(text, tokens);
+// The text as a raw completion, behind what the model puts in front of one (spec http-api.md §3).
+std::vector<TokenId> TokensOf(std::string_view text, codec::Format format) {
+  std::vector<TokenId> tokens;
+  if (const std::optional<TokenId> begin = format.begin()) tokens.push_back(*begin);
+  format.bpe().EncodeWithAdded(text, tokens);
   return tokens;
 }
 
@@ -101,8 +92,8 @@ Result<std::vector<TokenId>> TokensOf(std::string_view text,
 // Owned by one thread.
 class AnswerPrinter {
  public:
-  explicit AnswerPrinter(const std::optional<token::Vocabulary>& vocabulary) {
-    if (vocabulary) detokenizer_.emplace(*vocabulary);
+  explicit AnswerPrinter(const std::optional<codec::OwnedFormat>& format) {
+    if (format) detokenizer_.emplace(format->get().vocabulary());
   }
 
   // The token that ends the answer is no text.
@@ -122,7 +113,8 @@ class AnswerPrinter {
 
 // Goes on from what `sequences` has run; logits are those of its last token.
 Status Answer(const Options& options,
-              const model::ModelInfo& info,
+              TokenId eos,
+              const std::optional<codec::OwnedFormat>& format,
               model::Sequences& sequences,
               std::vector<float> logits,
               AnswerPrinter& printer) {
@@ -134,8 +126,9 @@ Status Answer(const Options& options,
     const std::optional<TokenId> drawn = sampler.Sample(logits, sample, sequences.length(0));
     if (!drawn) return Status(ErrorCode::kInternal, "the model gave no token a probability");
     const TokenId token = *drawn;
-    printer.Add(token, token == info.eos);
-    if (token == info.eos || i + 1 == options.n_max) break;
+    const bool is_end = token == eos || (format && format->get().is_end(token));
+    printer.Add(token, is_end);
+    if (is_end || i + 1 == options.n_max) break;
     const model::Sequences::Part part{.tokens = {&token, 1}, .n_logits = 1};
     SLUICE_TRY(model::Sequences::Outputs out, sequences.Run({&part, 1}));
     logits = std::move(out.logits);
@@ -148,15 +141,22 @@ Status Generate(const Options& options, std::string_view folder) {
   const PosixEnv posix;
   Env env = posix.env();
   // Before the weights: reading those takes long.
-  std::optional<token::Vocabulary> vocabulary;
+  std::optional<codec::OwnedFormat> format;
   if (!options.prompt.empty()) {
-    SLUICE_TRY(vocabulary, ReadVocabulary(env.fs, folder));
+    SLUICE_TRY(codec::OwnedFormat read, ReadFormatOf(env.fs, folder));
+    format.emplace(std::move(read));
   }
-  SLUICE_TRY(std::unique_ptr<LocalModel> local, LocalModel::Open(env, folder, options.model));
+  std::optional<int32_t> n_tokens;
+  if (format) n_tokens = format->get().n_tokens();
+  SLUICE_TRY(std::unique_ptr<LocalModel> local,
+             LocalModel::Open(env, folder, options.model, n_tokens));
   model::Model& model = local->model();
-  SLUICE_TRY(const std::vector<TokenId> prompt,
-             vocabulary ? TokensOf(options.prompt, *vocabulary, model.info().n_vocab)
-                        : ReadTokenFile(env.fs, options.tokens, model.info().n_vocab));
+  std::vector<TokenId> prompt;
+  if (format) {
+    prompt = TokensOf(options.prompt, format->get());
+  } else {
+    SLUICE_TRY(prompt, ReadTokenFile(env.fs, options.tokens, model.info().n_vocab));
+  }
   const int64_t n_context = static_cast<int64_t>(prompt.size()) + options.n_max;
   if (n_context > model.info().n_context) {
     return Status::Invalid(
@@ -174,8 +174,8 @@ Status Generate(const Options& options, std::string_view folder) {
   for (std::span<const TokenId> rest = prompt; !rest.empty();) {
     SLUICE_TRY(logits, RunChunk(sequences, rest, 1));
   }
-  AnswerPrinter printer(vocabulary);
-  return Answer(options, model.info(), sequences, std::move(logits), printer);
+  AnswerPrinter printer(format);
+  return Answer(options, model.info().eos, format, sequences, std::move(logits), printer);
 }
 
 }  // namespace
@@ -184,11 +184,16 @@ int GenerateMain(const CommandLine& line) {
   Options options;
   OptionSet set;
   options.Declare(set);
-  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder")) return *code;
+  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder or file"))
+    return *code;
   if (options.tokens.empty() == options.prompt.empty()) {
     return FailUsage(kCommand, Status::Invalid("one of --prompt and --tokens is wanted"));
   }
-  const Status status = Generate(options, line.args[0]);
+  const PosixEnv posix;
+  const Result<std::string> path =
+      ModelPath(posix.env().fs, line.args[0], DefaultModelsDir(line.environment));
+  if (!path) return FailUsage(kCommand, path.error());
+  const Status status = Generate(options, *path);
   return status.ok() ? kDone : Fail(kCommand, status);
 }
 

@@ -4,22 +4,21 @@
 
 #include "app/command.h"
 #include "app/inspection.h"
+#include "app/known_models.h"
 #include "base/json_writer.h"
 #include "env/posix/posix_env.h"
 
 namespace sluice::app {
 namespace {
 
-namespace v41 = model::deepseek_v41;
-
 constexpr std::string_view kCommand = "inspect";
 
 constexpr std::string_view kHelp =
-    "Says what a model folder holds and what running it needs, without reading a weight.\n"
+    "Says what a model folder or file holds and what running it needs, without reading a weight.\n"
     "\n"
     "usage: sluice inspect MODEL [--tensors] [--json] [--context N] [--batch N]\n"
     "\n"
-    "Ends with 1 when the folder is no model or its tensors are not those of its config.json.\n"
+    "Ends with 1 when it is no model or its tensors are not those of its configuration.\n"
     "\n";
 
 struct Options {
@@ -51,19 +50,16 @@ std::string Grouped(int64_t n) {
   return digits;
 }
 
-std::string SumLine(std::string_view name, const v41::PartSum& sum) {
+std::string SumLine(std::string_view name, const model::PartSum& sum) {
   return fmt::format("{:<30} {:>19} {:>19} {:>8}\n", name, Grouped(sum.n_parameters),
                      Grouped(sum.n_bytes), Grouped(sum.n_tensors));
 }
 
 std::string InventoryText(const Inspection& found) {
-  std::string text = fmt::format("{}: {} files, {} tensors\n\n", found.checkpoint.folder(),
-                                 found.checkpoint.files().size(),
-                                 Grouped(static_cast<int64_t>(found.checkpoint.tensors().size())));
+  std::string text = fmt::format("{}: {} files, {} tensors\n\n", found.path, found.files.size(),
+                                 Grouped(static_cast<int64_t>(found.tensors.size())));
   text += fmt::format("{:<30} {:>19} {:>19} {:>8}\n", "part", "parameters", "bytes", "tensors");
-  for (size_t i = 0; i < found.parts.size(); ++i) {
-    text += SumLine(v41::NameOf(static_cast<v41::Part>(i)), found.parts[i]);
-  }
+  for (const Inspection::Part& part : found.parts) text += SumLine(part.name, part.sum);
   if (found.unknown.n_tensors > 0) text += SumLine("not of this model", found.unknown);
   return text + SumLine("total", found.total());
 }
@@ -75,36 +71,42 @@ std::string PlanText(const Inspection& found) {
   };
   std::string text = fmt::format("\nmemory for {} x {} tokens, in bytes\n", found.load.n_seqs,
                                  Grouped(found.load.n_context));
-  text += line("weights: all but experts", plan.dense, "read for every token");
-  text += line("weights: routed experts", plan.experts, "a few of each layer for every token");
-  text += line("weights: draft", plan.draft, "read when tokens are drafted");
+  const auto line_if_any = [&](std::string_view name, int64_t n_bytes, std::string_view remark) {
+    return n_bytes > 0 ? line(name, n_bytes, remark) : "";
+  };
+  text += line(plan.experts > 0 ? "weights: all but experts" : "weights", plan.dense,
+               "read for every token");
+  text +=
+      line_if_any("weights: routed experts", plan.experts, "a few of each layer for every token");
+  text += line_if_any("weights: draft", plan.draft, "read when tokens are drafted");
   text += line("KV", plan.kv, fmt::format("{} per 1,000 tokens", Grouped(plan.kv_per_1000_tokens)));
-  text += line("slots", plan.slots, fmt::format("{} per sequence", Grouped(plan.slot)));
+  text += line_if_any("slots", plan.slots, fmt::format("{} per sequence", Grouped(plan.slot)));
   text += line("workspace", plan.workspace, "");
   text += line("needed", plan.needed(), "");
-  text += line("Engram tables", plan.tables, "looked up in the files; more memory caches more");
-  text += line("image encoder", plan.unused, "not used");
+  text +=
+      line_if_any("Engram tables", plan.tables, "looked up in the files; more memory caches more");
+  text += line_if_any("image encoder", plan.unused, "not used");
   if (!found.machine) return text + "\nThis machine does not say how much memory it has.\n";
   return text + fmt::format("\n{}: this machine has {} bytes, of which {} are available.\n",
                             *found.fits() ? "yes, it fits" : "no, it does not fit",
                             Grouped(found.machine->total), Grouped(found.machine->available));
 }
 
-std::string_view FileOf(const Inspection& found, const model::Checkpoint::Tensor& tensor) {
-  return found.checkpoint.files()[static_cast<size_t>(tensor.file)].name;
+std::string_view FileOf(const Inspection& found, const Inspection::Tensor& tensor) {
+  return found.files[static_cast<size_t>(tensor.file)].name;
 }
 
 std::string TensorsText(const Inspection& found) {
   std::string text = "\n";
-  for (const model::Checkpoint::Tensor& tensor : found.checkpoint.tensors()) {
-    text += fmt::format("{:<46} {:<8} {:<18} {:>15}  {}\n", tensor.entry.name,
-                        NameOf(tensor.entry.dtype), model::ToString(tensor.entry.shape),
-                        Grouped(tensor.entry.n_bytes), FileOf(found, tensor));
+  for (const Inspection::Tensor& tensor : found.tensors) {
+    text +=
+        fmt::format("{:<46} {:<8} {:<18} {:>15}  {}\n", tensor.name, tensor.format,
+                    model::ToString(tensor.shape), Grouped(tensor.n_bytes), FileOf(found, tensor));
   }
   return text;
 }
 
-void WriteSum(JsonWriter& w, std::string_view name, const v41::PartSum& sum) {
+void WriteSum(JsonWriter& w, std::string_view name, const model::PartSum& sum) {
   w.Object();
   w.Key("part").String(name);
   w.Key("parameters").Int(sum.n_parameters);
@@ -114,20 +116,18 @@ void WriteSum(JsonWriter& w, std::string_view name, const v41::PartSum& sum) {
 }
 
 void WriteInventory(JsonWriter& w, const Inspection& found) {
-  w.Key("model").String(found.checkpoint.folder());
+  w.Key("model").String(found.path);
   w.Key("files").Array();
-  for (const model::Checkpoint::File& file : found.checkpoint.files()) {
+  for (const Inspection::File& file : found.files) {
     w.Object().Key("name").String(file.name).Key("bytes").Int(file.n_bytes).EndObject();
   }
   w.EndArray();
-  const v41::PartSum total = found.total();
+  const model::PartSum total = found.total();
   w.Key("parameters").Int(total.n_parameters);
   w.Key("bytes").Int(total.n_bytes);
   w.Key("tensors").Int(total.n_tensors);
   w.Key("parts").Array();
-  for (size_t i = 0; i < found.parts.size(); ++i) {
-    WriteSum(w, v41::NameOf(static_cast<v41::Part>(i)), found.parts[i]);
-  }
+  for (const Inspection::Part& part : found.parts) WriteSum(w, part.name, part.sum);
   if (found.unknown.n_tensors > 0) WriteSum(w, "not of this model", found.unknown);
   w.EndArray();
   w.Key("error");
@@ -161,14 +161,14 @@ void WritePlan(JsonWriter& w, const Inspection& found) {
 
 void WriteTensors(JsonWriter& w, const Inspection& found) {
   w.Key("tensor_list").Array();
-  for (const model::Checkpoint::Tensor& tensor : found.checkpoint.tensors()) {
+  for (const Inspection::Tensor& tensor : found.tensors) {
     w.Object();
-    w.Key("name").String(tensor.entry.name);
-    w.Key("dtype").String(NameOf(tensor.entry.dtype));
+    w.Key("name").String(tensor.name);
+    w.Key("dtype").String(tensor.format);
     w.Key("shape").Array();
-    for (int64_t n : tensor.entry.shape) w.Int(n);
+    for (int64_t n : tensor.shape) w.Int(n);
     w.EndArray();
-    w.Key("bytes").Int(tensor.entry.n_bytes);
+    w.Key("bytes").Int(tensor.n_bytes);
     w.Key("file").String(FileOf(found, tensor));
     w.EndObject();
   }
@@ -196,9 +196,13 @@ int InspectMain(const CommandLine& line) {
   Options options;
   OptionSet set;
   options.Declare(set);
-  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder")) return *code;
+  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder or file"))
+    return *code;
   const PosixEnv posix;
-  const Result<Inspection> found = Inspect(posix.env().fs, line.args[0], options.load);
+  const Result<std::string> path =
+      ModelPath(posix.env().fs, line.args[0], DefaultModelsDir(line.environment));
+  if (!path) return FailUsage(kCommand, path.error());
+  const Result<Inspection> found = Inspect(posix.env().fs, *path, options.load);
   if (!found) return Fail(kCommand, found.error());
   Print(options.json ? Json(*found, options.tensors) : Text(*found, options.tensors));
   return found->binding.ok() ? kDone : Fail(kCommand, found->binding);

@@ -3,12 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "engine/planner.h"
 #include "env/proc_text.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/model_place.h"
 #include "model/deepseek_v41/deepseek_v41.h"
+#include "model/deepseek_v41/tensor_list.h"
 #include "model/deepseek_v41/weights.h"
+#include "model/dense/dense.h"
+#include "model/dense/tensor_list.h"
+#include "model/dense/weights.h"
+#include "model/models.h"
 
 namespace sluice::app {
 namespace {
@@ -27,40 +35,23 @@ std::optional<MachineMemory> ReadMachineMemory(FileSystem& fs) {
   return MachineMemory{.total = *total, .available = *available};
 }
 
-void SumTensors(Inspection& inspection) {
-  for (const model::Checkpoint::Tensor& tensor : inspection.checkpoint.tensors()) {
-    const std::string& name = tensor.entry.name;
-    const auto spec = inspection.specs.find(name);
-    v41::PartSum sum = {.n_bytes = tensor.entry.n_bytes, .n_tensors = 1};
-    sum.n_parameters = sum.n_bytes / SizeOf(tensor.entry.dtype);
-    if (spec != inspection.specs.end()) {
-      sum.n_parameters = spec->second.n_parameters();
-      inspection.parts[static_cast<size_t>(spec->second.part)] += sum;
-    } else if (v41::IsVisionName(name)) {
-      inspection.parts[static_cast<size_t>(v41::Part::kVision)] += sum;
-    } else {
-      inspection.unknown += sum;
-    }
-    if (v41::IsVisionName(name)) inspection.plan.unused += sum.n_bytes;
+// How many sequences of what length, and what they need beside the weights.
+Status PlanMemory(const model::Model& model, Inspection& inspection) {
+  Load& load = inspection.load;
+  const int64_t n_context_max = model.info().n_context;
+  if (load.n_context > n_context_max) {
+    return Status::Invalid(
+        fmt::format("context is {}; this model has {} positions", load.n_context, n_context_max));
   }
-}
-
-void PlanMemory(Inspection& inspection) {
-  const Load& load = inspection.load;
+  if (load.n_context == 0) load.n_context = n_context_max;
   MemoryPlan& plan = inspection.plan;
-  plan.tables = inspection.parts[static_cast<size_t>(v41::Part::kEngramTables)].n_bytes;
-  plan.experts = inspection.parts[static_cast<size_t>(v41::Part::kRoutedExperts)].n_bytes;
-  plan.draft = inspection.parts[static_cast<size_t>(v41::Part::kDraft)].n_bytes;
-  plan.dense = inspection.total().n_bytes - plan.tables - plan.unused - plan.experts - plan.draft;
-  // Sizes follow from the config alone: this model has no weights and computes nothing.
-  const v41::DeepseekV41 model({.config = inspection.config, .weights = {}, .token_classes = {}});
   const kv::Layout& layout = model.info().layout;
   plan.kv_per_1000_tokens = layout.block_bytes() * 1000 / kv::kBlockTokens;
   plan.kv_block = layout.block_bytes();
   plan.kv = load.kv_bytes > 0 ? load.kv_bytes / plan.kv_block * plan.kv_block
                               : plan.kv_block * kv::Layout::BlocksFor(load.n_context) * load.n_seqs;
   plan.slot = layout.slot_bytes();
-  plan.n_windows = load.window_bytes / std::max<int64_t>(plan.slot, 1);
+  plan.n_windows = plan.slot > 0 ? load.window_bytes / plan.slot : 0;
   plan.slots = plan.slot * (load.n_seqs + plan.n_windows);
   const auto n_seqs = static_cast<int32_t>(load.n_seqs);
   const int32_t n_verify = model.info().n_draft + 1;
@@ -72,13 +63,106 @@ void PlanMemory(Inspection& inspection) {
                                          .n_logits = n_logits,
                                          .n_context = static_cast<int32_t>(load.n_context)}) +
                    n_logits * row_bytes;
+  return Status::Ok();
+}
+
+void ListDeepseek(const model::Checkpoint& checkpoint,
+                  const v41::Config& config,
+                  Inspection& inspection) {
+  inspection.path = checkpoint.folder();
+  for (const model::Checkpoint::File& file : checkpoint.files()) {
+    inspection.files.push_back({.name = file.name, .n_bytes = file.n_bytes});
+  }
+  std::map<std::string, v41::TensorSpec, std::less<>> specs;
+  for (v41::TensorSpec& spec : v41::ListTensors(config)) {
+    std::string name = spec.name;
+    specs.emplace(std::move(name), std::move(spec));
+  }
+  for (int32_t i = 0; i < v41::kNumParts; ++i) {
+    inspection.parts.push_back({.name = v41::NameOf(static_cast<v41::Part>(i)), .sum = {}});
+  }
+  const auto sum_of = [&](v41::Part part) -> model::PartSum& {
+    return inspection.parts[static_cast<size_t>(part)].sum;
+  };
+  MemoryPlan& plan = inspection.plan;
+  for (const model::Checkpoint::Tensor& tensor : checkpoint.tensors()) {
+    const model::TensorEntry& entry = tensor.entry;
+    inspection.tensors.push_back({.name = entry.name,
+                                  .format = NameOf(entry.dtype),
+                                  .shape = entry.shape,
+                                  .n_bytes = entry.n_bytes,
+                                  .file = tensor.file});
+    const auto spec = specs.find(entry.name);
+    const bool is_vision = v41::IsVisionName(entry.name);
+    model::PartSum sum = {.n_bytes = entry.n_bytes, .n_tensors = 1};
+    sum.n_parameters =
+        spec != specs.end() ? spec->second.n_parameters() : sum.n_bytes / SizeOf(entry.dtype);
+    if (spec != specs.end()) {
+      sum_of(spec->second.part) += sum;
+    } else {
+      (is_vision ? sum_of(v41::Part::kVision) : inspection.unknown) += sum;
+    }
+    if (is_vision) plan.unused += sum.n_bytes;
+  }
+  plan.tables = sum_of(v41::Part::kEngramTables).n_bytes;
+  plan.experts = sum_of(v41::Part::kRoutedExperts).n_bytes;
+  plan.draft = sum_of(v41::Part::kDraft).n_bytes;
+  plan.dense = inspection.total().n_bytes - plan.tables - plan.unused - plan.experts - plan.draft;
+}
+
+Status InspectDeepseek(FileSystem& fs, const std::string& folder, Inspection& inspection) {
+  SLUICE_TRY(const model::Checkpoint checkpoint, model::Checkpoint::Open(fs, folder));
+  Result<v41::Config> config = v41::Config::Parse(checkpoint.config_text());
+  if (!config) return config.error().AddContext(folder);
+  ListDeepseek(checkpoint, *config, inspection);
+  inspection.binding = v41::Weights::Bind(checkpoint, *config).status();
+  if (inspection.binding.ok()) inspection.binding = v41::CheckEngramRows(*config);
+  // Sizes follow from the config alone: this model has no weights and computes nothing.
+  const v41::DeepseekV41 model({.config = std::move(*config), .weights = {}, .token_classes = {}});
+  return PlanMemory(model, inspection);
+}
+
+Status InspectDense(FileSystem& fs, const model::ModelPlace& place, Inspection& inspection) {
+  SLUICE_TRY(const model::dense::Source source, model::dense::Source::Open(fs, place));
+  inspection.path = source.path();
+  for (const model::dense::Source::File& file : source.files()) {
+    inspection.files.push_back({.name = file.name, .n_bytes = file.n_bytes});
+  }
+  std::map<std::string, model::dense::Part, std::less<>> parts;
+  for (model::dense::TensorSpec& spec :
+       model::dense::ListTensors(source.config(), source.naming())) {
+    parts.emplace(std::move(spec.name), spec.part);
+  }
+  for (int32_t i = 0; i < model::dense::kNumParts; ++i) {
+    const auto part = static_cast<model::dense::Part>(i);
+    inspection.parts.push_back({.name = model::dense::NameOf(part), .sum = {}});
+  }
+  for (const model::dense::StoredTensor& tensor : source.tensors()) {
+    const auto n_bytes = static_cast<int64_t>(tensor.bytes.size());
+    inspection.tensors.push_back({.name = tensor.name,
+                                  .format = NameOf(tensor.matrix.format),
+                                  .shape = tensor.shape,
+                                  .n_bytes = n_bytes,
+                                  .file = tensor.file});
+    const auto part = parts.find(tensor.name);
+    model::PartSum& sum = part == parts.end()
+                              ? inspection.unknown
+                              : inspection.parts[static_cast<size_t>(part->second)].sum;
+    sum += {.n_parameters = tensor.matrix.n_out * tensor.matrix.n_in,
+            .n_bytes = n_bytes,
+            .n_tensors = 1};
+  }
+  inspection.plan.dense = inspection.total().n_bytes;
+  inspection.binding = model::dense::Weights::Bind(source).status();
+  const model::dense::Dense model({.config = source.config(), .weights = {}, .source = nullptr});
+  return PlanMemory(model, inspection);
 }
 
 }  // namespace
 
-model::deepseek_v41::PartSum Inspection::total() const {
-  v41::PartSum sum = unknown;
-  for (const v41::PartSum& part : parts) sum += part;
+model::PartSum Inspection::total() const {
+  model::PartSum sum = unknown;
+  for (const Part& part : parts) sum += part.sum;
   return sum;
 }
 
@@ -116,28 +200,12 @@ Status Inspection::CheckFits() const {
                       gb(plan.kv), gb(plan.slots), gb(plan.workspace), gb(machine->available))};
 }
 
-Result<Inspection> Inspect(FileSystem& fs, std::string_view folder, const Load& load) {
-  SLUICE_TRY(model::Checkpoint checkpoint, model::Checkpoint::Open(fs, folder));
-  Result<v41::Config> config = v41::Config::Parse(checkpoint.config_text());
-  if (!config) return config.error().AddContext(folder);
-  Inspection inspection = {.checkpoint = std::move(checkpoint),
-                           .config = std::move(*config),
-                           .load = load,
-                           .machine = ReadMachineMemory(fs)};
-  const int64_t n_context_max = inspection.config.max_position_embeddings;
-  if (load.n_context > n_context_max) {
-    return Status::Invalid(
-        fmt::format("context is {}; this model has {} positions", load.n_context, n_context_max));
-  }
-  if (load.n_context == 0) inspection.load.n_context = n_context_max;
-  for (v41::TensorSpec& spec : v41::ListTensors(inspection.config)) {
-    std::string name = spec.name;
-    inspection.specs.emplace(std::move(name), std::move(spec));
-  }
-  SumTensors(inspection);
-  inspection.binding = v41::Weights::Bind(inspection.checkpoint, inspection.config).status();
-  if (inspection.binding.ok()) inspection.binding = v41::CheckEngramRows(inspection.config);
-  PlanMemory(inspection);
+Result<Inspection> Inspect(FileSystem& fs, std::string_view path, const Load& load) {
+  SLUICE_TRY(const model::ModelPlace place, model::FindModel(fs, path));
+  SLUICE_TRY(const model::Family family, model::FamilyOf(fs, place));
+  Inspection inspection = {.load = load, .machine = ReadMachineMemory(fs)};
+  SLUICE_TRY(family == model::Family::kDense ? InspectDense(fs, place, inspection)
+                                             : InspectDeepseek(fs, place.path, inspection));
   return inspection;
 }
 

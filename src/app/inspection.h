@@ -1,20 +1,18 @@
-// Inspection: what a model folder holds and what running it would need, found without reading a
-// weight. Plain value.
+// Inspection: what a model folder or file holds and what running it would need, found without
+// reading a weight. Plain value.
 
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "env/file_system.h"
-#include "model/checkpoint/checkpoint.h"
-#include "model/deepseek_v41/config.h"
-#include "model/deepseek_v41/tensor_list.h"
+#include "model/checkpoint/part_sum.h"
+#include "model/checkpoint/safetensors.h"
 
 namespace sluice::app {
 
@@ -60,19 +58,32 @@ struct MemoryPlan {
 };
 
 struct Inspection {
-  model::Checkpoint checkpoint;
-  model::deepseek_v41::Config config;
+  std::string path;  // of the folder, or of the only file
+  struct File {
+    std::string name;
+    int64_t n_bytes = 0;
+  };
+  std::vector<File> files;
+  struct Tensor {
+    std::string name;
+    std::string_view format;  // "BF16", "Q4_1"
+    model::Shape shape;
+    int64_t n_bytes = 0;
+    int32_t file = 0;  // index into files
+  };
+  std::vector<Tensor> tensors;  // by name
+  struct Part {
+    std::string_view name;
+    model::PartSum sum;
+  };
+  std::vector<Part> parts;  // all that the family has
+  model::PartSum unknown;   // tensors that have no place in the model
   Load load;
-  // By name; a tensor of the checkpoint that is not here belongs to the image encoder or to
-  // nothing.
-  std::map<std::string, model::deepseek_v41::TensorSpec, std::less<>> specs;
-  std::array<model::deepseek_v41::PartSum, model::deepseek_v41::kNumParts> parts = {};
-  model::deepseek_v41::PartSum unknown;
   MemoryPlan plan;
   std::optional<MachineMemory> machine;  // absent where the system does not say
   Status binding;                        // whether the tensors are those of the config
 
-  model::deepseek_v41::PartSum total() const;
+  model::PartSum total() const;
   // Whether the plan fits this machine; absent when that is not known.
   std::optional<bool> fits() const;
   // kTooLarge with the parts of the plan when it does not.
@@ -82,8 +93,9 @@ struct Inspection {
   void ShrinkKv();
 };
 
-// kInvalidArgument, kNotFound and the like for a folder that is no checkpoint or a config that is
-// not implemented; tensors that do not fit the config are an Inspection with its binding set.
-Result<Inspection> Inspect(FileSystem& fs, std::string_view folder, const Load& load);
+// Of a folder or a GGUF file, as model/loader.h. kInvalidArgument, kNotFound and the like for what
+// is no checkpoint, or a config that is not implemented; tensors that do not fit the config are an
+// Inspection with its binding set.
+Result<Inspection> Inspect(FileSystem& fs, std::string_view path, const Load& load);
 
 }  // namespace sluice::app

@@ -32,8 +32,12 @@ Status LoadWithProgress(model::Loader& loader, const Clock& clock) {
 
 Result<std::unique_ptr<LocalModel>> LocalModel::Open(Env& env,
                                                      std::string_view folder,
-                                                     const ComputeOptions& options) {
+                                                     const ComputeOptions& options,
+                                                     std::optional<int32_t> n_tokens) {
   SLUICE_TRY(model::Loader loader, model::Loader::Open(env.fs, folder));
+  if (n_tokens) {
+    SLUICE_TRY(loader.KeepTokens(*n_tokens));
+  }
   SLUICE_TRY(LoadWithProgress(loader, env.clock));
   return std::unique_ptr<LocalModel>(
       new LocalModel(loader.Take(), options));  // tidy: allow, private

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,9 +22,11 @@ namespace sluice::app {
 
 class LocalModel {
  public:
+  // n_tokens: of the tokenizer, if one is used (Loader::KeepTokens).
   static Result<std::unique_ptr<LocalModel>> Open(Env& env,
                                                   std::string_view folder,
-                                                  const ComputeOptions& options);
+                                                  const ComputeOptions& options,
+                                                  std::optional<int32_t> n_tokens = std::nullopt);
 
   model::Model& model() { return *loaded_.model; }
   Stream& stream() { return stream_; }

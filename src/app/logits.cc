@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "app/command.h"
+#include "app/known_models.h"
 #include "app/local_model.h"
 #include "env/posix/posix_env.h"
 #include "model/checkpoint/safetensors.h"
@@ -87,10 +88,15 @@ int LogitsMain(const CommandLine& line) {
   Options options;
   OptionSet set;
   options.Declare(set);
-  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder")) return *code;
+  if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder or file"))
+    return *code;
   if (options.tokens.empty()) return FailUsage(kCommand, Status::Invalid("--tokens is missing"));
   if (options.out.empty()) return FailUsage(kCommand, Status::Invalid("--out is missing"));
-  const Status status = ComputeLogits(options, line.args[0]);
+  const PosixEnv posix;
+  const Result<std::string> path =
+      ModelPath(posix.env().fs, line.args[0], DefaultModelsDir(line.environment));
+  if (!path) return FailUsage(kCommand, path.error());
+  const Status status = ComputeLogits(options, *path);
   return status.ok() ? kDone : Fail(kCommand, status);
 }
 

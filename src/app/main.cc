@@ -19,6 +19,7 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
+    {"pull", "Fetch a model.", &PullMain},
     {"serve", "Serve the HTTP API.", &ServeMain},
     {"config", "Check a config file; print all options.", &ConfigMain},
     {"batch", "Answer a file of requests without a server.", &BatchMain},
@@ -47,13 +48,15 @@ std::string Help() {
 }
 
 // The only place that reads the environment.
-Environment SluiceVariables() {
+Environment Variables() {
   Environment variables;
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view line = *at;
     const size_t equals = line.find('=');
-    if (!line.starts_with("SLUICE_") || equals == std::string_view::npos) continue;
-    variables[std::string(line.substr(0, equals))] = line.substr(equals + 1);
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = line.substr(0, equals);
+    if (!name.starts_with("SLUICE_") && name != "HOME" && name != "XDG_CACHE_HOME") continue;
+    variables[std::string(name)] = line.substr(equals + 1);
   }
   return variables;
 }
@@ -72,7 +75,7 @@ int Main(std::vector<std::string> args) {
   std::vector<std::string_view> known;
   for (const Command& command : kCommands) {
     if (command.name == name)
-      return command.run({.args = std::move(args), .environment = SluiceVariables()});
+      return command.run({.args = std::move(args), .environment = Variables()});
     known.push_back(command.name);
   }
   Complain(

@@ -7,6 +7,7 @@
 #include "app/command.h"
 #include "codec/inquiry.h"
 #include "env/posix/posix_env.h"
+#include "token/vocabulary.h"
 
 namespace sluice::app {
 namespace {
@@ -44,7 +45,7 @@ struct Options {
   }
 };
 
-std::string MarkedPrompt(std::span<const TokenId> ids, const codec::deepseek_v41::Format& format) {
+std::string MarkedPrompt(std::span<const TokenId> ids, codec::Format format) {
   std::string out;
   bool follows_text = false;
   for (const TokenId id : ids) {

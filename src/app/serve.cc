@@ -62,7 +62,7 @@ std::string Banner(const AppOptions& options, const serve::Server& server, const
   if (server.admin_port() >= 0) {
     text += fmt::format("admin on http://127.0.0.1:{}\n", server.admin_port());
   }
-  text += fmt::format("\nsluice {}: model {}, answers from {}\n", kVersion, options.model_name,
+  text += fmt::format("\nsluice {}: model {}, answers from {}\n", kVersion, wiring.model_name(),
                       AnswersFrom(options));
   if (options.has_engine()) {
     text += fmt::format("at most {} answers of {} tokens at once{}\n", options.max_running,
@@ -74,7 +74,7 @@ std::string Banner(const AppOptions& options, const serve::Server& server, const
       "{}    -d '{{\"model\": \"{}\", \"stream\": true, "
       "\"messages\": [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}'\n\n",
       url, has_key ? "    -H \"authorization: Bearer $SLUICE_API_KEY\" \\\n" : "",
-      options.model_name);
+      wiring.model_name());
   text += fmt::format("base URL for OpenAI clients     {}/v1\n", url);
   if (HasDialect("messages")) text += fmt::format("base URL for Anthropic clients  {}\n", url);
   return text + "stop with Ctrl-C: once lets running answers finish, twice stops at once\n";

@@ -8,6 +8,8 @@
 #include "base/json_writer.h"
 #include "codec/tokenize.h"
 #include "env/posix/posix_env.h"
+#include "token/bpe.h"
+#include "token/vocabulary.h"
 
 namespace sluice::app {
 namespace {
@@ -22,8 +24,9 @@ constexpr std::string_view kHelp =
     "       sluice tokenize - ...             reads stdin\n"
     "\n"
     "One token a line, its id and its text: a text in quotes, a control token without. Nothing is\n"
-    "put before or behind the text; a line end at its end counts. PATH is a tokenizer.json or a\n"
-    "folder that has one; without it the tokenizer is a small one that is built in.\n"
+    "put before or behind the text; a line end at its end counts. PATH is a tokenizer.json, a\n"
+    "folder that has one, or a GGUF file; without it the tokenizer is a small one that is built\n"
+    "in.\n"
     "\n";
 
 struct Options {
@@ -51,7 +54,7 @@ struct Options {
 };
 
 // Prints in pieces: a large text has millions of lines.
-void PrintLines(const std::vector<TokenId>& ids, const codec::deepseek_v41::Format& format) {
+void PrintLines(const std::vector<TokenId>& ids, codec::Format format) {
   constexpr size_t kPieceBytes = 64 * kKiB;
   std::string out;
   for (const TokenId id : ids) {
@@ -84,7 +87,7 @@ Status Tokenize(FileSystem& files,
     SLUICE_TRY(CheckUtf8(text, "the argument"));
   }
   SLUICE_TRY(const std::unique_ptr<CodecTool> tool, CodecTool::Open(files, kCommand, serve));
-  const codec::deepseek_v41::Format& format = tool->format();
+  const codec::Format format = tool->format();
   std::vector<TokenId> ids;
   options.control_tokens ? format.bpe().EncodeWithAdded(text, ids) : format.bpe().Encode(text, ids);
   if (options.count) {

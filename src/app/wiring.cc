@@ -10,22 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include "app/codec_tool.h"
 #include "app/engine_thread.h"
 #include "app/inspection.h"
+#include "app/model_format.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/work_pool.h"
 #include "cluster/router.h"
-#include "codec/format/deepseek_v41/format.h"
 #include "codec/script_book.h"
 #include "model/loader.h"
 #include "model/stub.h"
 
 namespace sluice::app {
 namespace {
-
-using codec::deepseek_v41::Control;
 
 Result<codec::ScriptBook> ReadScript(FileSystem& files,
                                      const std::string& path,
@@ -119,8 +116,8 @@ std::array<std::byte, 32> MakeSecret(Entropy& entropy) {
 
 // Who answers, and how it reads and writes. In the order of building; each may use those above it.
 struct Answering {
-  Answering(codec::ModelCard card, std::unique_ptr<const codec::deepseek_v41::Format> model_format)
-      : model(std::move(card)), format(std::move(model_format)) {}
+  Answering(codec::ModelCard card, codec::OwnedFormat model_format)
+      : model(std::move(card)), owned_format(std::move(model_format)), format(owned_format.get()) {}
 
   static Result<std::unique_ptr<Answering>> Open(const Env& env,
                                                  const AppOptions& options,
@@ -136,7 +133,8 @@ struct Answering {
   codec::PrepareContext ContextFor(const AppOptions& options);
 
   const codec::ModelCard model;
-  const std::unique_ptr<const codec::deepseek_v41::Format> format;
+  const codec::OwnedFormat owned_format;
+  const codec::Format format;
   std::string memory;                       // where it goes, for people
   std::optional<codec::ScriptBook> script;  // absent: a model answers
   EventBell bell;
@@ -148,7 +146,7 @@ Status Answering::OpenService(const Env& env,
                               const MemoryPlan& plan,
                               int32_t n_waiting_max) {
   if (!options.script.empty()) {
-    SLUICE_TRY(codec::ScriptBook book, ReadScript(env.fs, options.script, format->n_tokens()));
+    SLUICE_TRY(codec::ScriptBook book, ReadScript(env.fs, options.script, format.n_tokens()));
     script.emplace(std::move(book));
   }
   if (!options.has_engine()) {
@@ -163,17 +161,13 @@ Status Answering::OpenService(const Env& env,
     service.emplace(
         std::in_place_type<engine::Engine>, params,
         model::LoadedModel{.model = std::make_unique<model::StubModel>(
-                               model::StubModel::Params{.n_vocab = format->n_tokens(),
+                               model::StubModel::Params{.n_vocab = format.n_tokens(),
                                                         .n_context = model.n_context,
-                                                        .eos = format->control(Control::kEnd)})});
+                                                        .eos = format.ends().front()})});
     return Status::Ok();
   }
   SLUICE_TRY(model::Loader loader, model::Loader::Open(env.fs, options.model));
-  if (loader.n_vocab() != format->n_tokens()) {
-    return Status::Invalid(
-        fmt::format("tokenizer.json has {} tokens and the model {}: it belongs to another",
-                    format->n_tokens(), loader.n_vocab()));
-  }
+  SLUICE_TRY(loader.KeepTokens(format.n_tokens()));
   service.emplace(std::in_place_type<engine::Engine>, params, std::move(loader));
   return Status::Ok();
 }
@@ -199,7 +193,7 @@ engine::Engine::Params Answering::EngineParams(const Env& env,
                                 .bell = bell.bell()};
   // Where they are not shown, they are not sampled either (spec recipe.md §8.1).
   if (options.codec.ToProfile().remove_stray_specials) {
-    params.banned.assign(format->stray().begin(), format->stray().end());
+    params.banned.assign(format.stray().begin(), format.stray().end());
   }
   return params;
 }
@@ -207,19 +201,16 @@ engine::Engine::Params Answering::EngineParams(const Env& env,
 Result<std::unique_ptr<Answering>> Answering::Open(const Env& env,
                                                    const AppOptions& options,
                                                    int32_t n_waiting_max) {
-  codec::ModelCard card = {.name = options.model_name,
-                           .aliases = options.model_aliases,
-                           .n_context = options.n_context,
-                           .n_output_max = options.n_output_max};
+  codec::ModelCard card = {.n_context = options.n_context, .n_output_max = options.n_output_max};
   Planned planned;
   if (!options.model.empty()) {
     SLUICE_TRY(LookAtModel(env.fs, options, card, planned));
   } else if (options.script_engine) {
     SLUICE_TRY(planned, PlanOfStub(options, card));
   }
-  std::string tokenizer;
-  SLUICE_TRY(auto format, ReadFormat(env.fs, options, tokenizer));
-  auto answering = std::make_unique<Answering>(std::move(card), std::move(format));
+  SLUICE_TRY(ModelFormat format, ReadFormat(env.fs, options));
+  NameModel(options, format, card);
+  auto answering = std::make_unique<Answering>(std::move(card), std::move(format.format));
   answering->memory = std::move(planned.text);
   SLUICE_TRY(answering->OpenService(env, options, planned.plan, n_waiting_max));
   return answering;
@@ -227,7 +218,7 @@ Result<std::unique_ptr<Answering>> Answering::Open(const Env& env,
 
 codec::PrepareContext Answering::ContextFor(const AppOptions& options) {
   return {.model = model,
-          .format = *format,
+          .format = format,
           .script = script ? &*script : nullptr,
           .strict = options.serve.strict,
           .default_thinking = options.default_thinking,
@@ -280,6 +271,7 @@ Wiring::Wiring(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Wiring::~Wiring() = default;
 
 serve::Server& Wiring::server() { return *parts_->server; }
+const std::string& Wiring::model_name() const { return parts_->answering->model.name; }
 int32_t Wiring::n_context() const { return parts_->answering->model.n_context; }
 const std::string& Wiring::memory() const { return parts_->answering->memory; }
 Status Wiring::failure() const { return parts_->engine->failure(); }

@@ -29,6 +29,7 @@ class Wiring {
   ~Wiring();
 
   serve::Server& server();
+  const std::string& model_name() const;  // in the API
   // Tokens of one request: what was asked for, or what the model has.
   int32_t n_context() const;
   // Where memory goes, in one line; empty: nothing of it was planned.

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "codec/dialect/encoder.h"
-#include "codec/format/deepseek_v41/output_lexer.h"
+#include "codec/format/output_lexer.h"
 #include "codec/format/stop_set.h"
 #include "codec/prompt_reader.h"
 #include "codec/turn_recorder.h"
@@ -23,9 +23,9 @@ enum class ChoiceState : uint8_t {
 };
 
 struct Choice {
-  explicit Choice(const deepseek_v41::OutputLexer::Params& params) : lexer(params) {}
+  explicit Choice(const OutputLexer::Params& params) : lexer(params) {}
 
-  deepseek_v41::OutputLexer lexer;
+  OutputLexer lexer;
   std::unique_ptr<PromptReader> prompt;  // null: nothing of it is told
   std::unique_ptr<TurnRecorder> turn;    // null: it is not kept
   ChoiceState state = ChoiceState::kNew;
@@ -37,14 +37,14 @@ struct Choice {
 
 // What the end of a choice means to clients. `at_end`: the service's reason, null if the lexer has
 // seen the end by itself.
-codec::Finish FinishOf(const deepseek_v41::OutputLexer& lexer, const wire::EventEnd* at_end) {
-  using Ended = deepseek_v41::OutputLexer::Ended;
-  if (lexer.ended() == Ended::kStopString) return codec::Finish::kStopString;
-  const bool may_be_cut = lexer.ended() == Ended::kNot || lexer.ended() == Ended::kCallsClosed;
+codec::Finish FinishOf(const OutputLexer& lexer, const wire::EventEnd* at_end) {
+  if (lexer.ended() == OutputEnd::kStopString) return codec::Finish::kStopString;
+  const bool may_be_cut =
+      lexer.ended() == OutputEnd::kNot || lexer.ended() == OutputEnd::kCallsClosed;
   if (may_be_cut && at_end != nullptr && at_end->finish == wire::FinishReason::kLength) {
     return codec::Finish::kLength;
   }
-  if (lexer.ended() == Ended::kNot && at_end->finish == wire::FinishReason::kFiltered) {
+  if (lexer.ended() == OutputEnd::kNot && at_end->finish == wire::FinishReason::kFiltered) {
     return codec::Finish::kContentFilter;
   }
   if (lexer.calls_are_cut()) return codec::Finish::kLength;
@@ -74,21 +74,18 @@ Encoder MakeEncoder(Api api, const AnswerSpec& spec, const AnswerIdentity& ident
 }  // namespace
 
 struct Answer::State {
-  State(const Dialect& dialect,
-        const deepseek_v41::Format& format,
-        AnswerSpec s,
-        const AnswerIdentity& identity)
+  State(const Dialect& dialect, Format format, AnswerSpec s, const AnswerIdentity& identity)
       : spec(std::move(s)),
-        end_of_sentence(format.control(deepseek_v41::Control::kEnd)),
+        end_of_turn(format.ends().front()),
         stops(spec.stops),
         encoder(MakeEncoder(dialect.api, spec, identity)) {
     choices.reserve(static_cast<size_t>(spec.n_choices));
     for (int32_t i = 0; i < spec.n_choices; ++i) {
-      choices.emplace_back(deepseek_v41::OutputLexer::Params{.format = format,
-                                                             .spec = spec,
-                                                             .stops = stops,
-                                                             .entropy = identity.entropy,
-                                                             .choice = i});
+      choices.emplace_back(OutputLexer::Params{.format = format,
+                                               .spec = spec,
+                                               .stops = stops,
+                                               .entropy = identity.entropy,
+                                               .choice = i});
       if (!spec.prompt_scores.prompt.empty()) {
         choices.back().prompt =
             std::make_unique<PromptReader>(format.vocabulary(), spec.prompt_scores);
@@ -121,17 +118,14 @@ struct Answer::State {
   void End(int32_t index, codec::Finish finish, std::string& out);
 
   const AnswerSpec spec;
-  const TokenId end_of_sentence;
+  const TokenId end_of_turn;
   const StopSet stops;
   Encoder encoder;
   std::vector<Choice> choices;
   int32_t n_running = 0;  // choices without a finish
 };
 
-Answer::Answer(const Dialect& dialect,
-               const deepseek_v41::Format& format,
-               AnswerSpec spec,
-               AnswerIdentity identity)
+Answer::Answer(const Dialect& dialect, Format format, AnswerSpec spec, AnswerIdentity identity)
     : state_(std::make_unique<State>(dialect, format, std::move(spec), identity)) {
   state_->n_running = state_->spec.n_choices;
 }
@@ -171,14 +165,14 @@ Answer::Next Answer::OnEvent(int32_t choice, const wire::TokenEvent& event, std:
   state_->Show(choice, c.lexer.Push(event.tokens, event.logprobs), out);
   if (event.end) state_->Show(choice, c.lexer.End(EndsAtLimit(event.end->finish)), out);
   c.usage.n_completion = c.lexer.n_tokens();
-  const bool has_ended = c.lexer.ended() != deepseek_v41::OutputLexer::Ended::kNot;
+  const bool has_ended = c.lexer.ended() != OutputEnd::kNot;
   if (!has_ended && !event.end) return Next::kMore;
   if (!has_ended) {
     c.usage.n_completion = event.end->usage.n_completion;
     if (!state_->spec.profile.keep_tail) c.usage.n_completion -= c.lexer.n_undecoded();
   }
   c.finish = FinishOf(c.lexer, event.end.get());
-  if (!event.end && c.lexer.ended() == deepseek_v41::OutputLexer::Ended::kCallsClosed) {
+  if (!event.end && c.lexer.ended() == OutputEnd::kCallsClosed) {
     c.state = ChoiceState::kClosed;
     return Next::kCancel;
   }
@@ -207,7 +201,7 @@ void Answer::State::KeepTurns() {
     const bool has_ended =
         c.finish == codec::Finish::kStop || c.finish == codec::Finish::kToolCalls;
     if (!c.turn || !has_ended || !c.lexer.is_well_formed()) continue;
-    c.turn->Keep(c.lexer.n_tokens(), end_of_sentence);
+    c.turn->Keep(c.lexer.n_tokens(), end_of_turn);
   }
 }
 

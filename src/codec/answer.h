@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "codec/conversation.h"
 #include "codec/dialect.h"
+#include "codec/format.h"
 #include "codec/output_event.h"
 #include "wire/event.h"
 #include "wire/usage.h"
@@ -19,11 +20,8 @@ namespace sluice::codec {
 
 class Answer {
  public:
-  // `format` outlives the answer.
-  Answer(const Dialect& dialect,
-         const deepseek_v41::Format& format,
-         AnswerSpec spec,
-         AnswerIdentity identity);
+  // What `format` names outlives the answer.
+  Answer(const Dialect& dialect, Format format, AnswerSpec spec, AnswerIdentity identity);
   ~Answer();
   Answer(Answer&&) noexcept;
 

@@ -116,7 +116,7 @@ struct KeepParams {
 using Digest = std::array<std::byte, 32>;  // SHA-256
 
 // Where a turn of the assistant begins: in the prompts of this key that have these tokens up to and
-// including its `<｜Assistant｜>`.
+// including what tells that it is one, such as `<｜Assistant｜>`.
 struct TurnPlace {
   KeyId key;
   Digest prefix = {};  // the format's, of the tokens
@@ -128,7 +128,7 @@ class TurnMemory;
 struct TurnStart {
   TurnMemory* memory = nullptr;  // null: they are not kept
   TurnPlace place;
-  std::vector<TokenId> opening;  // what the prompt has behind `<｜Assistant｜>`
+  std::vector<TokenId> opening;  // what the prompt has of it already
 };
 
 // What is told of the tokens of the prompt.
@@ -155,6 +155,7 @@ struct AnswerSpec {
   std::vector<Tool> tools;           // the model may call, deferred ones included
   bool parses_calls = false;         // markup of calls is read as calls; else it is removed
   bool starts_in_calls = false;      // a forced choice: the prompt has opened the calls block
+  std::string calls_opening;         // with what, as Format::CallsOpening tells; else empty
   bool keeps_broken_values = false;  // an argument that is no JSON though it says so is passed on
   bool is_json = false;              // json_object: fences and text around the JSON are filler
   // The `service_tier` told; empty: it was not asked for.

@@ -14,15 +14,13 @@
 #include "base/time.h"
 #include "codec/constraint.h"
 #include "codec/conversation.h"
+#include "codec/format.h"
 #include "codec/profile.h"
 #include "wire/request.h"
 
 namespace sluice::codec {
 
 class ScriptBook;
-namespace deepseek_v41 {
-class Format;
-}
 namespace responses {
 class ResponseStore;
 }
@@ -39,16 +37,19 @@ struct AnswerIdentity {
 struct ModelCard {
   std::string name;                  // "deepseek-flash"
   std::vector<std::string> aliases;  // other accepted names, compared exactly
-  int32_t n_context = 1'048'576;     // tokens
-  int32_t n_output_max = 393'216;    // tokens, upper bound of every output limit
+  // Likewise, but not listed: of another model, which clients may be set up for.
+  std::vector<std::string> other_names;
+  std::string owner = "deepseek-ai";  // who made it
+  int32_t n_context = 1'048'576;      // tokens
+  int32_t n_output_max = 393'216;     // tokens, upper bound of every output limit
   bool reads_images = false;
 };
 
 struct PrepareContext {
   const ModelCard& model;
-  const deepseek_v41::Format& format;  // how the model reads and writes
-  ScriptBook* script = nullptr;        // --script: answers come from it
-  bool strict = false;                 // unknown request fields are refused
+  Format format;                 // how the model reads and writes
+  ScriptBook* script = nullptr;  // --script: answers come from it
+  bool strict = false;           // unknown request fields are refused
   bool default_thinking = true;
   Profile profile;
   responses::ResponseStore* responses = nullptr;  // what requests may refer to; null: nothing

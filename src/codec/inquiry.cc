@@ -6,7 +6,6 @@
 
 #include "base/json_writer.h"
 #include "base/utf8.h"
-#include "codec/format/deepseek_v41/format.h"
 #include "codec/tokenize.h"
 
 namespace sluice::codec {
@@ -131,7 +130,7 @@ std::string RenderJson(const Prepared& prepared, const PrepareContext& context) 
   return text;
 }
 
-std::string TextOf(std::span<const TokenId> ids, const deepseek_v41::Format& format) {
+std::string TextOf(std::span<const TokenId> ids, Format format) {
   std::string bytes;
   for (const TokenId id : ids) bytes += format.text(id);
   std::string text;

@@ -35,6 +35,6 @@ std::span<const Inquiry> Inquiries();
 std::string RenderJson(const Prepared& prepared, const PrepareContext& context);
 
 // The prompt's tokens as text, in which bytes that are not UTF-8 are U+FFFD.
-std::string TextOf(std::span<const TokenId> ids, const deepseek_v41::Format& format);
+std::string TextOf(std::span<const TokenId> ids, Format format);
 
 }  // namespace sluice::codec

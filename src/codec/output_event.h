@@ -57,6 +57,9 @@ struct PromptPiece {
   std::string_view text;
 };
 
+// How far a lexer has come: nothing that follows an end is shown or counted.
+enum class OutputEnd : uint8_t { kNot, kStopString, kCallsClosed, kEndOfSentence };
+
 // Why a choice ended, as clients see it.
 enum class Finish : uint8_t { kStop, kStopString, kLength, kToolCalls, kContentFilter };
 

@@ -12,8 +12,7 @@
 #include "codec/dialect.h"
 #include "codec/dialect/sampling.h"
 #include "codec/dialect/service_tier.h"
-#include "codec/format/deepseek_v41/format.h"
-#include "codec/format/deepseek_v41/render.h"
+#include "codec/format/prompt.h"
 #include "codec/json_escape.h"
 #include "codec/script_book.h"
 
@@ -64,13 +63,17 @@ OutputStart StartOf(const Conversation& conversation, const Profile& profile) {
   return has_reasoning ? OutputStart::kReasoningContinued : OutputStart::kReasoning;
 }
 
-void DescribeOutput(const Conversation& conversation, const Profile& profile, AnswerSpec& answer) {
+void DescribeOutput(const Conversation& conversation,
+                    const PrepareContext& context,
+                    AnswerSpec& answer) {
+  const Profile& profile = context.profile;
   answer.profile = profile;
   answer.thinking = conversation.thinking;
   answer.start = StartOf(conversation, profile);
   if (answer.tools.empty()) answer.tools = conversation.tools;
   answer.parses_calls = !conversation.tools.empty();
-  answer.starts_in_calls = deepseek_v41::OpensCalls(conversation);
+  answer.calls_opening = context.format.CallsOpening(conversation);
+  answer.starts_in_calls = !answer.calls_opening.empty();
   answer.is_json = conversation.response_format == ResponseFormat::kJsonObject;
 }
 
@@ -121,24 +124,23 @@ Status CheckImages(const Conversation& conversation, const ModelCard& model) {
 
 // The memory of turns never makes a prompt too long: reasoning that a client left out to save room
 // comes back only if there is room.
-deepseek_v41::EncodedPrompt EncodeFor(DecodedRequest& request,
-                                      const deepseek_v41::Prompt& prompt,
-                                      const PrepareContext& context) {
+EncodedPrompt EncodeFor(DecodedRequest& request,
+                        const Prompt& prompt,
+                        const PrepareContext& context) {
   std::optional<RawPrompt>& raw = request.conversation.raw;
   if (raw && !raw->ids.empty()) {
-    deepseek_v41::EncodedPrompt encoded;
+    EncodedPrompt encoded;
     encoded.ids = std::move(raw->ids);
     return encoded;
   }
   TurnMemory* const turns = context.profile.splice_turns ? context.turns : nullptr;
-  deepseek_v41::EncodedPrompt encoded = Encode(prompt, context.format, turns, context.key);
+  EncodedPrompt encoded = Encode(prompt, context.format, turns, context.key);
   const int64_t n_needed = std::ssize(encoded.ids) + request.n_max_asked.value_or(0);
   if (encoded.n_spliced == 0 || n_needed <= context.model.n_context) return encoded;
   return Encode(prompt, context.format);
 }
 
-std::vector<PromptImage> ImagesOf(const deepseek_v41::Prompt& prompt,
-                                  const std::vector<int32_t>& positions) {
+std::vector<PromptImage> ImagesOf(const Prompt& prompt, const std::vector<int32_t>& positions) {
   std::vector<PromptImage> images;
   for (size_t i = 0; i < positions.size(); ++i) {
     images.push_back({.image = *prompt.images[i], .pos = positions[i]});
@@ -163,6 +165,22 @@ std::shared_ptr<const wire::ScriptPlay> ChoosePlay(const Dialect& dialect,
   return refusal;
 }
 
+// What a model that does not think is asked of it is listed; that it does not is nobody's default.
+Result<DecodedRequest> Decode(const Dialect& dialect,
+                              std::string_view body,
+                              const PrepareContext& context) {
+  if (context.format.thinks()) return dialect.decode(body, context);
+  PrepareContext without = context;
+  without.default_thinking = false;
+  SLUICE_TRY(DecodedRequest request, dialect.decode(body, without));
+  if (!request.conversation.thinking) return request;
+  request.conversation.thinking = false;
+  request.answer.thinking = false;
+  request.thinking_budget.reset();
+  request.ignored_fields.push_back(dialect.api == Api::kResponses ? "reasoning" : "thinking");
+  return request;
+}
+
 }  // namespace
 
 Result<Prepared> Prepare(const Dialect& dialect,
@@ -171,7 +189,7 @@ Result<Prepared> Prepare(const Dialect& dialect,
   if (!context.profile.extensions && HasLoneSurrogate(body)) {
     return Status::Invalid("invalid JSON request: half of a surrogate pair is no character");
   }
-  SLUICE_TRY(DecodedRequest request, dialect.decode(body, context));
+  SLUICE_TRY(DecodedRequest request, Decode(dialect, body, context));
   Conversation& conversation = request.conversation;
   SLUICE_TRY(CheckImages(conversation, context.model));
   NormalizeStrictTools(conversation);
@@ -180,8 +198,8 @@ Result<Prepared> Prepare(const Dialect& dialect,
     conversation.response_schema = "{}";  // no schema was given: any JSON
   }
   const bool is_text = !conversation.raw || conversation.raw->ids.empty();
-  const deepseek_v41::Prompt prompt = deepseek_v41::Render(conversation, context.profile);
-  deepseek_v41::EncodedPrompt encoded = EncodeFor(request, prompt, context);
+  const Prompt prompt = context.format.Render(conversation, context.profile);
+  EncodedPrompt encoded = EncodeFor(request, prompt, context);
   auto ids = std::make_shared<const std::vector<TokenId>>(std::move(encoded.ids));
 
   Prepared prepared;
@@ -191,19 +209,25 @@ Result<Prepared> Prepare(const Dialect& dialect,
   SLUICE_TRY(CheckScores(request, n_prompt));
   if (request.sampling.n_prompt_logprobs) {
     request.answer.prompt_scores.prompt = *ids;
-    request.answer.prompt_scores.n_ours = is_text ? 1 : 0;  // the token that begins every text
+    // The token that begins every text.
+    request.answer.prompt_scores.n_ours = is_text && context.format.begin() ? 1 : 0;
   }
   prepared.generate.script = ChoosePlay(dialect, request, n_prompt, context);
   prepared.generate.prompt = std::move(ids);
   ApplySamplingPolicy(context.profile, conversation.thinking, request.sampling);
   prepared.generate.sampling = std::move(request.sampling);
   prepared.generate.stop_ids.assign(request.stop_ids.begin(), request.stop_ids.end());
+  // A model has one end token of its own.
+  const std::span<const TokenId> ends = context.format.ends();
+  if (ends.size() > 1) {
+    prepared.generate.stop_ids.insert(prepared.generate.stop_ids.end(), ends.begin(), ends.end());
+  }
   prepared.constraint = ConstraintOf(conversation);
   prepared.generate.request_class = request.request_class.value_or(context.request_class);
   prepared.thinking_budget = request.thinking_budget;
   prepared.answer = std::move(request.answer);
   if (request.request_class) prepared.answer.service_tier = TierName(*request.request_class);
-  DescribeOutput(conversation, context.profile, prepared.answer);
+  DescribeOutput(conversation, context, prepared.answer);
   prepared.answer.turn = std::move(encoded.answer);
   prepared.answer.n_prompt = static_cast<int32_t>(n_prompt);
   prepared.n_history_turns = static_cast<int32_t>(prompt.turns.size());

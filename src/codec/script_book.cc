@@ -8,16 +8,14 @@
 
 #include "base/limits.h"
 #include "base/metrics.h"
-#include "codec/format/deepseek_v41/format.h"
-#include "codec/format/deepseek_v41/render.h"
 #include "codec/script_line_impl.h"
 #include "codec/trim.h"
+#include "token/bpe.h"
 
 namespace sluice::codec {
 namespace {
 
 constexpr std::string_view kMark = "</think>";
-constexpr std::string_view kCallsOpening = "<｜DSML｜ calls>";
 constexpr std::string_view kExhausted = "</think>SCRIPT EXHAUSTED";
 
 // A line and how often it may still be taken.
@@ -80,18 +78,21 @@ bool Holds(const ScriptConditions& when, std::string_view api, const Conversatio
 }
 
 // `out` is written for thinking mode (spec script-format.md §3).
-std::string_view Fit(std::string_view out, std::string_view api, const Conversation& conversation) {
+std::string_view Fit(std::string_view out,
+                     std::string_view api,
+                     const Conversation& conversation,
+                     Format format) {
   const bool is_plain = api == "completions";
   if (!conversation.thinking || is_plain) {
     const size_t mark = is_plain ? out.rfind(kMark) : out.find(kMark);
     if (mark != std::string_view::npos) out = out.substr(mark + kMark.size());
   }
-  if (!deepseek_v41::OpensCalls(conversation)) return out;
-  const size_t opening = out.find(kCallsOpening);  // the prompt has it already
-  return opening == std::string_view::npos ? out : out.substr(opening + kCallsOpening.size());
+  const std::string opening = format.CallsOpening(conversation);  // the prompt has it already
+  const size_t at = opening.empty() ? std::string_view::npos : out.find(opening);
+  return at == std::string_view::npos ? out : out.substr(at + opening.size());
 }
 
-std::vector<TokenId> Tokens(std::string_view text, const deepseek_v41::Format& format) {
+std::vector<TokenId> Tokens(std::string_view text, Format format) {
   std::vector<TokenId> ids;
   format.bpe().EncodeWithAdded(text, ids);
   return ids;
@@ -136,7 +137,7 @@ Result<ScriptBook> ScriptBook::Parse(std::string_view text, int32_t n_vocabulary
 
 std::shared_ptr<const wire::ScriptPlay> ScriptBook::Choose(std::string_view api,
                                                            const DecodedRequest& request,
-                                                           const deepseek_v41::Format& format) {
+                                                           Format format) {
   const Conversation& conversation = request.conversation;
   for (Entry& entry : lines_->entries) {
     // Conditions first: they cost nothing for a line that another request takes meanwhile.
@@ -145,12 +146,12 @@ std::shared_ptr<const wire::ScriptPlay> ScriptBook::Choose(std::string_view api,
       continue;
     if (!entry.Take()) continue;
     auto play = std::make_shared<wire::ScriptPlay>(entry.line.play);
-    if (entry.line.out) play->ids = Tokens(Fit(*entry.line.out, api, conversation), format);
+    if (entry.line.out) play->ids = Tokens(Fit(*entry.line.out, api, conversation, format), format);
     return play;
   }
   metrics::Add(metrics::kScriptExhausted);
   auto play = std::make_shared<wire::ScriptPlay>();
-  play->ids = Tokens(Fit(kExhausted, api, conversation), format);
+  play->ids = Tokens(Fit(kExhausted, api, conversation, format), format);
   return play;
 }
 

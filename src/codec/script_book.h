@@ -13,13 +13,10 @@
 
 #include "base/result.h"
 #include "codec/conversation.h"
+#include "codec/format.h"
 #include "wire/request.h"
 
 namespace sluice::codec {
-
-namespace deepseek_v41 {
-class Format;
-}
 
 class ScriptBook {
  public:
@@ -34,7 +31,7 @@ class ScriptBook {
   // dialect's name. With n > 1 one line serves all choices.
   std::shared_ptr<const wire::ScriptPlay> Choose(std::string_view api,
                                                  const DecodedRequest& request,
-                                                 const deepseek_v41::Format& format);
+                                                 Format format);
 
  private:
   struct Lines;

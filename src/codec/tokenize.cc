@@ -11,7 +11,8 @@
 #include "codec/dialect/field_table.h"
 #include "codec/dialect/request_check.h"
 #include "codec/dialect/token_ids.h"
-#include "codec/format/deepseek_v41/format.h"
+#include "token/bpe.h"
+#include "token/vocabulary.h"
 
 namespace sluice::codec {
 namespace {
@@ -96,7 +97,7 @@ Result<std::vector<TokenId>> TokensOfText(const Body& body, const PrepareContext
   }
   std::vector<TokenId> ids;
   if (body.add_special_tokens.value_or(true)) {
-    ids.push_back(context.format.control(deepseek_v41::Control::kBegin));
+    if (const std::optional<TokenId> begin = context.format.begin()) ids.push_back(*begin);
   }
   context.format.bpe().Encode(body.prompt.AsString(), ids);
   return ids;
@@ -194,9 +195,7 @@ void WriteIds(std::span<const TokenId> ids, JsonWriter& w) {
   w.EndArray();
 }
 
-void WriteTokenNames(std::span<const TokenId> ids,
-                     const deepseek_v41::Format& format,
-                     JsonWriter& w) {
+void WriteTokenNames(std::span<const TokenId> ids, Format format, JsonWriter& w) {
   static const std::array<std::string, 256> kByteNames = MakeByteNames();
   w.Array();
   for (const TokenId id : ids) {

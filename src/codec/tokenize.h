@@ -26,8 +26,6 @@ Result<InquiryAnswer> Detokenize(const Dialect& chat,
 
 // JSON lists of ids, and of what tokenizer.json calls them.
 void WriteIds(std::span<const TokenId> ids, JsonWriter& w);
-void WriteTokenNames(std::span<const TokenId> ids,
-                     const deepseek_v41::Format& format,
-                     JsonWriter& w);
+void WriteTokenNames(std::span<const TokenId> ids, Format format, JsonWriter& w);
 
 }  // namespace sluice::codec

@@ -21,7 +21,7 @@ int64_t TurnMemory::Entry::n_bytes() const {
 
 std::optional<std::vector<TokenId>> TurnMemory::Find(const TurnPlace& place,
                                                      const Message& turn,
-                                                     TokenId first) {
+                                                     std::optional<TokenId> first) {
   const EntryId id = {.prefix = place.prefix, .visible = VisibleDigest(turn)};
   const bool has_reasoning = HasReasoning(turn);
   const Digest reasoning = ReasoningDigest(turn);
@@ -31,7 +31,7 @@ std::optional<std::vector<TokenId>> TurnMemory::Find(const TurnPlace& place,
   const auto found = shelf->second.by_id.find(id);
   if (found == shelf->second.by_id.end()) return std::nullopt;
   const Entry& entry = *found->second;
-  if (entry.ids.front() != first) return std::nullopt;
+  if (first && entry.ids.front() != *first) return std::nullopt;
   if (has_reasoning && entry.reasoning != reasoning) return std::nullopt;
   std::list<Entry>& entries = shelf->second.entries;
   entries.splice(entries.end(), entries, found->second);

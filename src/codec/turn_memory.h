@@ -33,11 +33,11 @@ class TurnMemory {
  public:
   explicit TurnMemory(int64_t n_bytes_max) : n_bytes_max_(n_bytes_max) {}
 
-  // The tokens of this turn from behind `<｜Assistant｜>` up to and including the end of sentence.
-  // Absent: it was not kept, or with other reasoning, or it does not begin with `first`.
+  // The tokens of this turn from its beginning up to and including the token that ends it. Absent:
+  // it was not kept, or with other reasoning, or it does not begin with `first`.
   std::optional<std::vector<TokenId>> Find(const TurnPlace& place,
                                            const Message& turn,
-                                           TokenId first);
+                                           std::optional<TokenId> first);
 
   // `ids` as Find returns them, not empty. One that looks the same at the same place is replaced.
   void Keep(const TurnPlace& place, const Message& turn, std::vector<TokenId> ids);

@@ -275,15 +275,18 @@ void Batch::KeepWindows(const Sequence& sequence, int32_t slot) {
   executor_.CopySlot(SlotId(slot), entry->slot);
 }
 
+bool Batch::MayRun(const Sequence& sequence) {
+  wire::RequestDesk::Seat& seat = *sequence.seat;
+  const bool has_news = seat.n_sent() > 0 || seat.n_scored() > 0;
+  return seat.is_ready() && !(has_news && desk_.PauseIfFull(seat));
+}
+
 StepPlan Batch::PlanRunning() {
   items_.clear();
   for (const int32_t slot : order_) {
     const Sequence& sequence = At(slot);
     if (sequence.state != SequenceState::kRunning) continue;
-    wire::RequestDesk::Seat& seat = *sequence.seat;
-    const bool has_news = seat.n_sent() > 0 || seat.n_scored() > 0;
-    const bool is_full = seat.is_ready() && has_news && desk_.PauseIfFull(seat);
-    items_.push_back(sequence.ToPlan(slot, seat.is_ready() && !is_full));
+    items_.push_back(sequence.ToPlan(slot, MayRun(sequence)));
   }
   return engine::Plan(items_, {.n_prompt_rows = params_.n_prompt_rows,
                                .n_scores = kMaxScoredRows,

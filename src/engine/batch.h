@@ -106,6 +106,8 @@ class Batch {
   void RaiseLongWaiting(Time now);
   void StartWaiting(Time now);
   ReplayRule RuleFor(const Sequence& sequence) const;
+  // It is awake and its client reads; pauses it if the client does not.
+  bool MayRun(const Sequence& sequence);
   bool IsAwaiting(const Sequence& sequence) const;
   bool FindAwaited(Sequence& sequence);
   // Whether it has started, or begun to fetch; if not, there is no room for it.

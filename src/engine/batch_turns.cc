@@ -11,8 +11,10 @@
 namespace sluice::engine {
 namespace {
 
-// Blocks that a sequence needs beyond those it holds, for all that it knows and one more.
+// Blocks that a sequence needs beyond those it holds, for all that it knows and one more. None
+// while its client does not read: it does not move then, and whoever starts need not leave room.
 int64_t BlocksToCome(const Sequence& sequence) {
+  if (sequence.seat->is_paused()) return 0;
   if (sequence.state != SequenceState::kRunning && sequence.state != SequenceState::kFetching) {
     return 0;
   }
@@ -21,6 +23,12 @@ int64_t BlocksToCome(const Sequence& sequence) {
       std::max<int64_t>(std::ssize(sequence.lease.blocks),
                         sequence.lease.blocks.empty() ? 0 : sequence.fetch.n_blocks);
   return std::max<int64_t>(0, kv::Layout::BlocksFor(sequence.n_known() + 1) - n_held);
+}
+
+// To one that starts with this rank. Whose client does not read gives way to all: it could hold
+// its blocks for ever.
+bool GivesWay(const Sequence& sequence, wire::RequestClass rank) {
+  return sequence.rank > rank || sequence.seat->is_paused();
 }
 
 }  // namespace
@@ -63,7 +71,7 @@ void Batch::StartWaiting(Time now) {
     Sequence& sequence = At(slot);
     if (sequence.state != SequenceState::kWaiting) continue;
     if (std::exchange(sequence.rests, false)) desk_.Wake(*sequence.seat);
-    if (!sequence.seat->is_ready()) continue;
+    if (!MayRun(sequence)) continue;
     if (IsAwaiting(sequence) || FindAwaited(sequence)) continue;
     const auto above = std::span(n_to_come).first(static_cast<size_t>(sequence.rank) + 1);
     const bool is_first = slot == order_.front();
@@ -72,8 +80,7 @@ void Batch::StartWaiting(Time now) {
       if (TryStart(sequence, n_spoken_for, now)) break;
       const int32_t victim = LastWithBlocks();
       if (victim < 0) return;
-      const bool gives_way = At(victim).rank > sequence.rank || At(victim).seat->is_paused();
-      if (!gives_way) return;
+      if (!GivesWay(At(victim), sequence.rank)) return;
       const int32_t n_hit = cache_.Look(sequence.root, sequence.tokens, sequence.n_known() - 1);
       const int64_t n_needed = kv::Layout::BlocksFor(sequence.n_known() - n_hit);
       const int64_t n_short = n_needed + (is_first ? 0 : n_spoken_for) - cache_.n_available();
@@ -88,8 +95,7 @@ void Batch::StartWaiting(Time now) {
 int64_t Batch::BlocksBelow(wire::RequestClass rank) const {
   int64_t n_blocks = 0;
   for (const int32_t slot : order_) {
-    const bool gives_way = At(slot).rank > rank || At(slot).seat->is_paused();
-    if (gives_way) n_blocks += std::ssize(At(slot).lease.blocks);
+    if (GivesWay(At(slot), rank)) n_blocks += std::ssize(At(slot).lease.blocks);
   }
   return n_blocks;
 }

@@ -71,6 +71,16 @@ TEST_F(ClassTest, AnInteractiveSequenceGivesNothingToBulk) {
   EXPECT_EQ(TokensOf(bulk), Counting(2, 1));
 }
 
+TEST_F(ClassTest, NobodyGivesWayToWhoComesLaterInItsClass) {
+  Listener& first = Submit({RequestClass::kDefault, 400, 30});
+  Step();
+  Listener& second = Submit({RequestClass::kDefault, 200, 1});
+  while (!engine->idle()) Step();
+  EXPECT_EQ(n_preempted(), 0);
+  EXPECT_EQ(TokensOf(first), Counting(2, 30));
+  EXPECT_EQ(TokensOf(second), Counting(2, 1));
+}
+
 // Three sequences grow until the pool is full. The oldest is of the lowest class.
 TEST_F(ClassTest, TheVictimIsTheYoungestOfTheLowestClass) {
   Listener& bulk = Submit({RequestClass::kBulk, 130, 60});

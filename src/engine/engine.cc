@@ -37,7 +37,10 @@ int32_t NumBlocks(const Engine::Params& params) {
   return params.n_blocks > 0 ? params.n_blocks : params.max_running * n_of_one;
 }
 
+// A model without windows has all that a row reads in its blocks: options make no difference, not
+// even in the names of prefixes.
 ReplayRule RuleOf(const Engine::Params& params, const model::ModelInfo& info) {
+  if (info.window == 0) return {.prefill = Prefill::kFull, .replay = Replay::kExact};
   ReplayRule rule{.prefill = params.prefill,
                   .replay = params.replay,
                   .window = info.window,
@@ -184,9 +187,10 @@ void Engine::LoadPiece(Time now) {
 
 void Engine::Open(model::LoadedModel loaded) {
   loader_.reset();
+  n_windows_ = loaded.model->info().window > 0 ? params_.n_windows : 0;
   Result<std::unique_ptr<Executor>> opened =
       Executor::Open({.n_slots = params_.max_running,
-                      .n_windows = params_.n_windows,
+                      .n_windows = n_windows_,
                       .n_blocks = NumBlocks(params_),
                       .n_context = params_.n_context,
                       .n_rows = params_.max_running + params_.n_prompt_rows,
@@ -211,7 +215,7 @@ void Engine::OpenBatch() {
                     .arithmetic = params_.arithmetic,
                     .n_faults = n_faults_,
                     .cache = {.n_blocks = NumBlocks(params_), .shares = params_.prefix_cache},
-                    .n_windows = params_.n_windows,
+                    .n_windows = n_windows_,
                     .secret = params_.cache_secret},
       desk_, *executor_,
       params_.store != nullptr ? *params_.store : static_cast<kv::BlockStore&>(null_store_));

@@ -58,7 +58,7 @@ class Engine final : public wire::TokenService {
     int32_t n_blocks = 0;       // of KV memory; 0: enough for max_running of full length
     bool prefix_cache = true;
     int32_t n_windows = 0;  // sequences whose windows are kept, so that nothing runs again behind a
-                            // hit at their end
+                            // hit at their end; of no use to a model without windows
     Prefill prefill = Prefill::kCompact;
     Replay replay = Replay::kBounded;
     int32_t n_threads = 1;
@@ -138,6 +138,7 @@ class Engine final : public wire::TokenService {
   std::optional<Time> loading_since_;
   std::deque<std::string> files_;  // names stay where they are
   Status failure_;
+  int32_t n_windows_ = 0;
   std::unique_ptr<Executor> executor_;
   kv::NullStore null_store_;
   std::optional<Batch> batch_;  // from kServing on

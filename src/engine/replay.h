@@ -25,7 +25,7 @@ inline constexpr std::string_view kReplayNames[] = {"bounded", "exact"};
 struct ReplayRule {
   Prefill prefill = Prefill::kCompact;
   Replay replay = Replay::kBounded;
-  int32_t window = 0;    // rows that a row sees in full
+  int32_t window = 0;    // rows that a row sees in full; 0: a model without, kFull and kExact
   int32_t n_replay = 0;  // rows before a hit
   int32_t n_slack = 0;   // rows that rings hold beyond a window
 };

@@ -294,7 +294,7 @@ TEST_F(StoreTest, C57BlocksBehindAHoleAreNotTaken) {
   StartWith(Prompt(449));
   const kv::BlockKey root = kv::RootKey(
       std::array<std::byte, 32>{}, kv::Layout(),
-      {.weights_revision = "", .replay_mode = "compact bounded float32 0", .name_space = "0"});
+      {.weights_revision = "", .replay_mode = "full exact float32 0", .name_space = "0"});
   kv::BlockKey key = root;
   const std::vector<TokenId> prompt = Prompt(449);
   for (size_t i = 0; i < 3; ++i) key = kv::ChildKey(key, std::span(prompt).subspan(64 * i, 64));

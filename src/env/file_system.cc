@@ -23,6 +23,8 @@ Result<std::unique_ptr<AppendFile>> FileSystem::OpenAppend(std::string_view path
 
 Status FileSystem::MakeFolder(std::string_view path) { return CannotBeWritten(path); }
 
+Status FileSystem::RemoveFolder(std::string_view path) { return CannotBeWritten(path); }
+
 Result<int64_t> FileSystem::FreeBytes(std::string_view path) { return CannotBeWritten(path); }
 
 }  // namespace sluice

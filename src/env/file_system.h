@@ -131,6 +131,9 @@ class FileSystem {
   // One folder, whose parent exists. Ok if it is there already.
   virtual Status MakeFolder(std::string_view path);
 
+  // A folder with all that is in it; links are removed, not followed. Ok if it is not there.
+  virtual Status RemoveFolder(std::string_view path);
+
   // Bytes that may still be written to the disk on which a file or folder lies.
   virtual Result<int64_t> FreeBytes(std::string_view path);
 };

@@ -10,6 +10,7 @@
 #include "env/posix/posix_env.h"
 #include "model/checkpoint/model_folder_test_impl.h"
 #include "model/deepseek_v41/tiny_test_impl.h"
+#include "model/dense/tiny_test_impl.h"
 
 namespace sluice::model {
 namespace {
@@ -66,6 +67,36 @@ TEST(Loader, ReadsEveryWeightOnceAndTellsHowFarItIs) {
   EXPECT_EQ(loaded.model->info().window, 16);
 }
 
+// Qwen2.5 has 151,936 rows for 151,665 tokens: nobody may be told of a token without a text.
+TEST(Loader, RowsOfAHeadBeyondTheTokensAreLeftOut) {
+  for (const char* name : dense::kTinyModels) {
+    dense::Tiny whole(name);
+    const int32_t n_vocab = whole.loaded.model->info().n_vocab;
+    dense::Tiny cut(name, 1, n_vocab - 27);
+    ASSERT_EQ(cut.loaded.model->info().n_vocab, n_vocab - 27);
+    const std::vector<TokenId> prompt = {TokenId(3), TokenId(7), TokenId(11)};
+    std::vector<float> wanted = whole.Append(0, prompt, 1);
+    wanted.resize(wanted.size() - 27);
+    EXPECT_EQ(cut.Append(0, prompt, 1), wanted) << name;
+  }
+}
+
+TEST(Loader, RefusesTheTokenizerOfAnotherModel) {
+  const auto refusal = [](const std::string& path, int32_t n_tokens) {
+    PosixEnv env;
+    Result<Loader> loader = Loader::Open(env.env().fs, path);
+    SLUICE_CHECK(loader.has_value());
+    return std::string(loader->KeepTokens(n_tokens).message());
+  };
+  const std::string llama = dense::GoldenFolder() + "/llama";
+  EXPECT_EQ(refusal(llama, 131), "");
+  EXPECT_EQ(refusal(llama, 132),
+            "the tokenizer has 132 tokens and the model 131: it belongs to another");
+  EXPECT_EQ(refusal(llama, 1),
+            "the model's end token is 2 and the tokenizer has 1 tokens: it belongs to another");
+  EXPECT_NE(refusal(deepseek_v41::TinyFolder(), 511), "") << "its heads are never padded";
+}
+
 // C60: a fine-tune has the names and shapes of its base.
 TEST(Loader, C60AnyOtherByteIsAnotherRevision) {
   const ModelFolder folder;
@@ -104,10 +135,10 @@ TEST(Loader, TablesThatTheHashWouldMissAreRefused) {
 TEST(Loader, AnotherArchitectureIsRefusedByName) {
   PosixEnv env;
   EditedFileSystem fs(env.env().fs, "\"model_type\": \"deepseek_v41\"",
-                      "\"model_type\": \"llama\"");
+                      "\"model_type\": \"mixtral\"");
   const Result<Loader> loader = Loader::Open(fs, deepseek_v41::TinyFolder());
   ASSERT_FALSE(loader.has_value());
-  EXPECT_NE(loader.error().message().find("llama"), std::string_view::npos)
+  EXPECT_NE(loader.error().message().find("mixtral"), std::string_view::npos)
       << loader.error().message();
 }
 

@@ -106,7 +106,9 @@ struct ModelInfo {
   int32_t n_vocab = 0;
   int32_t n_context = 0;
   int32_t hidden_size = 0;
-  int32_t window = 0;               // positions that a row sees in full
+  // Positions that a row sees in full. 0: there are no windows; all that a row reads lies in
+  // blocks, slots hold nothing, and nothing need run again behind a prefix hit.
+  int32_t window = 0;
   int32_t n_slack = 0;              // rows beyond it that a slot still holds
   int32_t first_decoder_layer = 0;  // kKvOnly rows end inside it
   int32_t n_layers = 0;

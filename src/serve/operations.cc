@@ -18,9 +18,6 @@
 namespace sluice::serve {
 namespace {
 
-// What /v1/models says the models were made by.
-constexpr std::string_view kOwner = "deepseek-ai";
-
 // Why a service is not alive.
 constexpr std::string_view kNoSteps = "the engine has work and does not step";
 
@@ -32,7 +29,7 @@ void WriteModel(JsonWriter& w,
   w.Key("id").String(name);
   w.Key("object").String("model");
   w.Key("created").Int(created);
-  w.Key("owned_by").String(kOwner);
+  w.Key("owned_by").String(card.owner);
   // Several agents read their limits from here, each under a name of its own (spec clients.md
   // §2.6).
   w.Key("context_length").Int(card.n_context);

@@ -67,12 +67,12 @@ TEST(ArenaDeathTest, RefusesMoreThanThereIs) {
 
 TEST(DType, NamesAreThoseOfSafetensors) {
   for (const DType dtype : {DType::kBf16, DType::kF32, DType::kF8E4m3, DType::kF8E8m0, DType::kI8,
-                            DType::kU8, DType::kI32, DType::kI64}) {
+                            DType::kU8, DType::kI32, DType::kI64, DType::kF16}) {
     EXPECT_EQ(DTypeOf(NameOf(dtype)), dtype);
   }
   EXPECT_EQ(NameOf(DType::kF8E4m3), "F8_E4M3");
   EXPECT_EQ(SizeOf(DType::kF32), 4);
-  EXPECT_EQ(DTypeOf("F16"), std::nullopt);
+  EXPECT_EQ(DTypeOf("F64"), std::nullopt);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 8> kNames = {"BF16", "F32", "F8_E4M3", "F8_E8M0",
-                                                    "I8",   "U8",  "I32",     "I64"};
+constexpr std::array<std::string_view, 9> kNames = {"BF16", "F32", "F8_E4M3", "F8_E8M0", "I8",
+                                                    "U8",   "I32", "I64",     "F16"};
 
 }  // namespace
 

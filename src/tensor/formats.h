@@ -2,6 +2,7 @@
 // to the bit on every machine.
 //
 //   bf16   1-8-7                                               16 bits
+//   f16    1-5-10, bias 15                                     16 bits, read only
 //   E4M3   1-4-3, bias 7, largest 448, no infinity, 0x7f NaN   8 bits
 //   E2M1   +-{0, .5, 1, 1.5, 2, 3, 4, 6}, code 8 is -0         4 bits, two per byte, low nibble
 //   even E8M0   2^(byte - 127)                                      8 bits
@@ -28,6 +29,22 @@ constexpr Bf16 ToBf16(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   if ((bits & 0x7FFFFFFF) > 0x7F800000) return {static_cast<uint16_t>((bits >> 16) | 0x40)};  // NaN
   return {static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)};
+}
+
+// The value of an IEEE 754 binary16, infinities and NaN included. No denormal float on the way, so
+// flushing them changes nothing, and no branch, so that a loop of it becomes vectors.
+constexpr float FromF16(uint16_t bits) {
+  constexpr int32_t kExponentOne = 1 << 23;
+  const int32_t magnitude = (bits & 0x7FFF) << 13;
+  // The exponent's bias is 112 larger; infinity and NaN, from 31 << 23 on, go up as much again.
+  const int32_t is_special = -(magnitude >= 31 * kExponentOne ? 1 : 0);
+  const int32_t normal = magnitude + 112 * kExponentOne + (is_special & 112 * kExponentOne);
+  // (2^-14 + value) - 2^-14, exact.
+  const int32_t subnormal =
+      std::bit_cast<int32_t>(std::bit_cast<float>(magnitude + 113 * kExponentOne) - 0x1p-14F);
+  const int32_t is_subnormal = -(magnitude < kExponentOne ? 1 : 0);
+  const int32_t value = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+  return std::bit_cast<float>(static_cast<uint32_t>(value) | uint32_t{bits & 0x8000U} << 16);
 }
 
 // x rounded to bf16, as a float.

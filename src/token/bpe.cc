@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "token/nfc.h"
 #include "token/pretokenizer.h"
 
 namespace sluice::token {
@@ -34,6 +35,10 @@ uint64_t PairOf(TokenId left, TokenId right) {
   return static_cast<uint64_t>(left.value) << kIdBits | static_cast<uint64_t>(right.value);
 }
 
+bool LacksByte(const Vocabulary& vocabulary, char byte) {
+  return vocabulary.byte_tokens()[static_cast<unsigned char>(byte)].value < 0;
+}
+
 }  // namespace
 
 // At most two thirds of the slots are used, so that the table stays small: most of the time of
@@ -52,7 +57,10 @@ MergeRanks::MergeRanks(const Vocabulary& vocabulary) : factor_(vocabulary.hash_s
   }
   of_bytes_.reserve(256 * 256);
   for (const TokenId left : vocabulary.byte_tokens()) {
-    for (const TokenId right : vocabulary.byte_tokens()) of_bytes_.push_back(Find(left, right));
+    for (const TokenId right : vocabulary.byte_tokens()) {
+      const bool is_pair = left.value >= 0 && right.value >= 0;
+      of_bytes_.push_back(is_pair ? Find(left, right) : kNone);
+    }
   }
 }
 
@@ -71,10 +79,13 @@ Bpe::Bpe(const Vocabulary& vocabulary)
       ranks_(vocabulary),
       may_begin_added_(256),
       cache_(vocabulary.hash_seed()) {
+  const auto lacks = [&](char byte) { return LacksByte(vocabulary, byte); };
   Scratch scratch;
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
-    MergeAll(vocabulary.text(TokenId(id)), scratch);
-    is_whole_.push_back(scratch.symbols[0].id == TokenId(id) ? 1 : 0);
+    const std::string_view text = vocabulary.text(TokenId(id));
+    const bool is_known = !vocabulary.lacks_bytes() || std::ranges::none_of(text, lacks);
+    if (is_known) MergeAll(text, scratch);
+    is_whole_.push_back(is_known && scratch.symbols[0].id == TokenId(id) ? 1 : 0);
   }
   characters_.emplace(vocabulary, is_whole_);
   for (const AddedToken& added : vocabulary.added()) {
@@ -85,10 +96,20 @@ Bpe::Bpe(const Vocabulary& vocabulary)
 void Bpe::Encode(std::string_view text, std::vector<TokenId>& out) const {
   SLUICE_CHECK(text.size() < INT32_MAX);
   Scratch scratch;
-  Pretokenizer pieces(text);
+  std::string composed;
+  if (vocabulary_.rules() == TextRules::kQwen2) text = ToNfc(text, composed);
+  Pretokenizer pieces(text, vocabulary_.rules());
   for (std::string_view piece = pieces.Next(); !piece.empty(); piece = pieces.Next()) {
-    EncodePiece(piece, scratch, out);
+    vocabulary_.lacks_bytes() ? EncodeKnown(piece, scratch, out) : EncodePiece(piece, scratch, out);
   }
+}
+
+void Bpe::EncodeKnown(std::string_view piece, Scratch& scratch, std::vector<TokenId>& out) const {
+  const auto lacks = [&](char byte) { return LacksByte(vocabulary_, byte); };
+  if (std::ranges::none_of(piece, lacks)) return EncodePiece(piece, scratch, out);
+  scratch.known = piece;
+  std::erase_if(scratch.known, lacks);
+  if (!scratch.known.empty()) EncodePiece(scratch.known, scratch, out);
 }
 
 void Bpe::EncodeWithAdded(std::string_view text, std::vector<TokenId>& out) const {

@@ -2,7 +2,9 @@
 // neighbours whose merge has the lowest rank is merged, the leftmost of equal ones, until no pair
 // has a merge. No token is put before or behind the text (spec recipe.md §10).
 //
-// 1. The texts of the ids joined are the text, whatever bytes it has.
+// 1. The texts of the ids joined are the text, whatever bytes it has: for rules with NFC the text
+// in
+//    NFC, and without the bytes that a vocabulary lacks, as the reference does.
 // 2. n bytes take O(n log n) time, also as one piece, and nothing recurses.
 // Any thread may call; all share what they remember of short pieces. The vocabulary must outlive
 // it.
@@ -11,6 +13,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -65,8 +68,10 @@ class Bpe {
   struct Scratch {
     std::vector<Symbol> symbols;
     std::vector<uint64_t> queue;  // rank << 32 | position, the least first
+    std::string known;            // a piece without the bytes that the vocabulary lacks
   };
 
+  void EncodeKnown(std::string_view piece, Scratch& scratch, std::vector<TokenId>& out) const;
   void EncodePiece(std::string_view piece, Scratch& scratch, std::vector<TokenId>& out) const;
   void MergeAll(std::string_view piece, Scratch& scratch) const;
   void MergeByHeap(Scratch& scratch) const;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <span>
 #include <string>
 
 #include "token/untrusted_json_impl.h"
@@ -9,36 +11,85 @@
 namespace sluice::token {
 namespace {
 
-// As tokenizer.json has them, between the quotes of its JSON.
-constexpr std::string_view kPatterns[] = {R"(\p{N}{1,3})", "[一-龥\u3040-ゟ゠-ヿ]+",
-                                          R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^)"
-                                          "\r\n"
-                                          R"(\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[)"
-                                          "\r\n"
-                                          R"(]*|\s*[)"
-                                          "\r\n"
-                                          R"(]+|\s+(?!\S)|\s+)"};
-constexpr int32_t kNumSplits = static_cast<int32_t>(std::size(kPatterns));
+// A step of a Sequence, as tokenizer.json has it.
+struct Step {
+  enum class Kind : uint8_t { kSplit, kDigits, kByteLevel, kByteLevelWithRegex };
+  Kind kind;
+  std::string_view pattern;  // kSplit
+};
+using enum Step::Kind;
 
-constexpr std::string_view kKnown =
-    "only the pre-tokenizer of DeepSeek-V3 and later is built in: a Sequence of three Split and a "
-    "ByteLevel";
+constexpr Step kDeepseekSteps[] = {
+    {kSplit, R"(\p{N}{1,3})"},
+    {kSplit, "[一-龥\u3040-ゟ゠-ヿ]+"},
+    {kSplit, R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^)"
+             "\r\n"
+             R"(\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[)"
+             "\r\n"
+             R"(]*|\s*[)"
+             "\r\n"
+             R"(]+|\s+(?!\S)|\s+)"},
+    {kByteLevel, ""},
+};
+// ByteLevel with its own pattern, that of GPT-2.
+constexpr Step kSmollmSteps[] = {{kDigits, ""}, {kByteLevelWithRegex, ""}};
+constexpr Step kQwenSteps[] = {
+    {kSplit,
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {kByteLevel, ""},
+};
+
+struct Known {
+  TextRules rules;
+  std::string_view name;  // tokenizer.ggml.pre
+  std::span<const Step> steps;
+};
+constexpr Known kKnown[] = {
+    {TextRules::kDeepseekV3, "deepseek-v3", kDeepseekSteps},
+    {TextRules::kSmollm, "smollm", kSmollmSteps},
+    {TextRules::kQwen2, "qwen2", kQwenSteps},
+};
 
 Status Unknown(std::string_view what) {
-  return Status(ErrorCode::kUnsupported, fmt::format("pre_tokenizer: {}; {}", what, kKnown));
+  return Status(ErrorCode::kUnsupported,
+                fmt::format("pre_tokenizer: {}; only the pre-tokenizers of DeepSeek-V3 and later, "
+                            "SmolLM2 and Qwen2 are built in",
+                            what));
 }
 
-// "Isolated": a match is a piece, and so is what lies between two matches.
-Status CheckSplit(JsonValue split, int32_t index) {
-  const bool is_isolated = IsText(split.Find("type"), "Split") &&
-                           IsText(split.Find("behavior"), "Isolated") &&
-                           IsFalse(split.Find("invert"));
-  if (!is_isolated) {
-    return Unknown(fmt::format("part {} is no Split with the behavior Isolated", index));
+// What is not as `step` says; empty: nothing. "Isolated": a match is a piece, and so is what lies
+// between two matches.
+std::string Difference(JsonValue part, const Step& step) {
+  const bool is_byte_level =
+      IsText(part.Find("type"), "ByteLevel") && IsFalse(part.Find("add_prefix_space"));
+  switch (step.kind) {
+    case kSplit: {
+      const bool is_isolated = IsText(part.Find("type"), "Split") &&
+                               IsText(part.Find("behavior"), "Isolated") &&
+                               IsFalse(part.Find("invert"));
+      if (!is_isolated) return "is no Split with the behavior Isolated";
+      const JsonValue pattern = part.Find("pattern").Find("Regex");
+      if (IsText(pattern, step.pattern)) return "";
+      return fmt::format("has the pattern {}", Shown(pattern));
+    }
+    case kDigits: {
+      const bool is_single = IsText(part.Find("type"), "Digits") &&
+                             part.Find("individual_digits").is_bool() &&
+                             part.Find("individual_digits").AsBool();
+      return is_single ? "" : "is no Digits with individual_digits true";
+    }
+    case kByteLevel:
+      if (is_byte_level && IsFalse(part.Find("use_regex"))) return "";
+      return "is no ByteLevel with use_regex and add_prefix_space false";
+    case kByteLevelWithRegex: {
+      // Files from before the member was there have the pattern.
+      const JsonValue uses = part.Find("use_regex");
+      if (is_byte_level && (IsAbsent(uses) || (uses.is_bool() && uses.AsBool()))) return "";
+      return "is no ByteLevel with use_regex true and add_prefix_space false";
+    }
   }
-  const JsonValue pattern = split.Find("pattern").Find("Regex");
-  if (IsText(pattern, kPatterns[index])) return Status::Ok();
-  return Unknown(fmt::format("part {} has the pattern {}", index, Shown(pattern)));
+  return "";
 }
 
 bool IsAsciiSymbol(uint8_t classes, size_t n_bytes) {
@@ -51,29 +102,45 @@ bool IsAsciiLetter(unsigned char byte) {
 }
 
 constexpr uint8_t kWord = kLetter | kMark;
+constexpr uint8_t kNotOther = kLetter | kNumber | kSpace;
 
 }  // namespace
 
-Status CheckPretokenizer(JsonValue pre_tokenizer) {
+Result<TextRules> FindTextRules(JsonValue pre_tokenizer) {
   if (!IsText(pre_tokenizer.Find("type"), "Sequence")) {
     return Unknown(fmt::format("its type is {}", Shown(pre_tokenizer.Find("type"))));
   }
   const JsonValue parts = pre_tokenizer.Find("pretokenizers");
-  if (parts.size() != kNumSplits + 1) {
-    return Unknown(fmt::format("its Sequence has {} parts", parts.size()));
-  }
-  int32_t index = 0;
-  for (const JsonValue part : parts.elements()) {
-    if (index < kNumSplits) {
-      SLUICE_TRY(CheckSplit(part, index));
-    } else if (!IsText(part.Find("type"), "ByteLevel") || !IsFalse(part.Find("use_regex")) ||
-               !IsFalse(part.Find("add_prefix_space"))) {
-      return Unknown(
-          fmt::format("part {} is no ByteLevel with use_regex and add_prefix_space false", index));
+  if (!parts.is_array()) return Unknown("its pretokenizers are no list");
+  // Of the rules that come nearest, what differs.
+  int32_t n_alike_max = -1;
+  std::string difference;
+  for (const Known& known : kKnown) {
+    if (parts.size() != std::ssize(known.steps)) continue;
+    std::string found;
+    int32_t n_alike = 0;
+    for (const JsonValue part : parts.elements()) {
+      found = Difference(part, known.steps[static_cast<size_t>(n_alike)]);
+      if (!found.empty()) break;
+      ++n_alike;
     }
-    ++index;
+    if (found.empty()) return known.rules;
+    if (n_alike <= n_alike_max) continue;
+    n_alike_max = n_alike;
+    difference = fmt::format("part {} {}", n_alike, found);
   }
-  return index == kNumSplits + 1 ? Status::Ok() : Unknown("its pretokenizers are no list");
+  if (n_alike_max < 0) difference = fmt::format("its Sequence has {} parts", parts.size());
+  return Unknown(difference);
+}
+
+Result<TextRules> TextRulesNamed(std::string_view pre) {
+  std::string known;
+  for (const Known& one : kKnown) {
+    if (pre == one.name) return one.rules;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", one.name);
+  }
+  return Status(ErrorCode::kUnsupported,
+                fmt::format("tokenizer.ggml.pre is {}; built in are {}", Quoted(pre), known));
 }
 
 std::string_view Pretokenizer::Next() {
@@ -83,6 +150,18 @@ std::string_view Pretokenizer::Next() {
 }
 
 size_t Pretokenizer::EndOfPiece(size_t begin) const {
+  switch (rules_) {
+    case TextRules::kDeepseekV3:
+      break;
+    case TextRules::kSmollm:
+      return EndOfSmollmPiece(begin);
+    case TextRules::kQwen2:
+      return EndOfQwenPiece(begin);
+  }
+  return EndOfDeepseekPiece(begin);
+}
+
+size_t Pretokenizer::EndOfDeepseekPiece(size_t begin) const {
   const Character first = At(begin);
   if ((first.classes & kNumber) != 0) return EndOfNumbers(begin);
   // What a match of the third split may go on with: characters of the same segment.
@@ -104,7 +183,7 @@ size_t Pretokenizer::EndOfPiece(size_t begin) const {
   if ((first.classes & kSymbol) != 0 || (is_blank && is_second_symbol)) {
     return EndOfRun(EndOfRun(rest, kSymbol, segment), kNewline, segment);
   }
-  if ((first.classes & kSpace) != 0) return EndOfSpaces(begin);
+  if ((first.classes & kSpace) != 0) return EndOfSpaces(begin, kNumber | kCjk, true);
   return EndOfUnmatched(rest, segment);
 }
 
@@ -133,7 +212,7 @@ size_t Pretokenizer::EndOfAsciiLetters(size_t begin) const {
   return end;
 }
 
-size_t Pretokenizer::EndOfSpaces(size_t begin) const {
+size_t Pretokenizer::EndOfSpaces(size_t begin, uint8_t cut_off, bool ends_at_newline) const {
   size_t end = begin, last = begin, behind_newline = begin;
   Character character = At(begin);
   while ((character.classes & kSpace) != 0) {
@@ -142,11 +221,10 @@ size_t Pretokenizer::EndOfSpaces(size_t begin) const {
     if ((character.classes & kNewline) != 0) behind_newline = end;
     character = At(end);
   }
-  if (behind_newline > begin) return behind_newline;
-  // The last space is left to the text that follows it. Numbers and other segments do not count:
-  // the splits before have cut them off.
+  if (ends_at_newline && behind_newline > begin) return behind_newline;
+  // The last space is left to the text that follows it.
   const bool is_followed =
-      character.n_bytes > 0 && (character.classes & (kNumber | kCjk)) == 0 && last > begin;
+      character.n_bytes > 0 && (character.classes & cut_off) == 0 && last > begin;
   return is_followed ? last : end;
 }
 
@@ -159,6 +237,68 @@ size_t Pretokenizer::EndOfUnmatched(size_t begin, uint8_t segment) const {
     if ((next.classes & kWord) != 0 && (next.classes & kCjk) == segment) break;
     end += character.n_bytes;
     character = next;
+  }
+  return end;
+}
+
+size_t Pretokenizer::EndOfSmollmPiece(size_t begin) const {
+  const Character first = At(begin);
+  const size_t rest = begin + first.n_bytes;
+  if ((first.classes & kNumber) != 0) return rest;
+  const size_t contraction = EndOfContraction(begin, false);
+  if (contraction > begin) return contraction;
+  const bool is_blank = first.n_bytes == 1 && text_[begin] == ' ';
+  const Character lead = is_blank ? At(rest) : first;
+  if ((lead.classes & kLetter) != 0) return EndOfClass(rest, kLetter);
+  if (lead.n_bytes > 0 && (lead.classes & kNotOther) == 0) return EndOfOthers(rest);
+  return EndOfSpaces(begin, kNumber, false);
+}
+
+size_t Pretokenizer::EndOfQwenPiece(size_t begin) const {
+  const Character first = At(begin);
+  const size_t rest = begin + first.n_bytes;
+  const size_t contraction = EndOfContraction(begin, true);
+  if (contraction > begin) return contraction;
+  const Character second = At(rest);
+  const bool may_precede_letters = (first.classes & (kNewline | kNumber)) == 0;
+  if ((first.classes & kLetter) != 0 || (may_precede_letters && (second.classes & kLetter) != 0)) {
+    return EndOfClass(rest, kLetter);
+  }
+  if ((first.classes & kNumber) != 0) return rest;
+  const bool is_blank = first.n_bytes == 1 && text_[begin] == ' ';
+  const Character lead = is_blank ? second : first;
+  if (lead.n_bytes > 0 && (lead.classes & kNotOther) == 0) {
+    return EndOfClass(EndOfOthers(rest), kNewline);
+  }
+  return EndOfSpaces(begin, 0, true);
+}
+
+// 's 't 're 've 'm 'll 'd; `begin` if there is none. In any case a long s is an s, too.
+size_t Pretokenizer::EndOfContraction(size_t begin, bool in_any_case) const {
+  if (begin >= text_.size() || text_[begin] != '\'') return begin;
+  constexpr std::string_view kTails[] = {"s", "t", "re", "ve", "m", "ll", "d"};
+  const std::string_view behind = text_.substr(begin + 1);
+  for (const std::string_view tail : kTails) {
+    if (behind.size() < tail.size()) continue;
+    const bool is_it = std::ranges::equal(behind.substr(0, tail.size()), tail, {}, [&](char c) {
+      return in_any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+    });
+    if (is_it) return begin + 1 + tail.size();
+  }
+  constexpr std::string_view kLongS = "\u017F";
+  return in_any_case && behind.starts_with(kLongS) ? begin + 1 + kLongS.size() : begin;
+}
+
+size_t Pretokenizer::EndOfClass(size_t begin, uint8_t wanted) const {
+  size_t end = begin;
+  for (Character c = At(end); (c.classes & wanted) != 0; c = At(end)) end += c.n_bytes;
+  return end;
+}
+
+size_t Pretokenizer::EndOfOthers(size_t begin) const {
+  size_t end = begin;
+  for (Character c = At(end); c.n_bytes > 0 && (c.classes & kNotOther) == 0; c = At(end)) {
+    end += c.n_bytes;
   }
   return end;
 }

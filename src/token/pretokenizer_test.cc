@@ -1,5 +1,6 @@
 #include "token/pretokenizer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -85,10 +86,33 @@ TEST(Pretokenizer, PiecesJoinedAreTheText) {
     for (uint64_t i = 0; i < 1 + round % 40; ++i) {
       text += parts[RandomBits({.seed = kSeed, .position = i, .stream = round}) % parts.size()];
     }
-    std::string joined;
-    for (const std::string_view piece : PiecesOf(text)) joined += piece;
-    ASSERT_EQ(joined, text) << "seed " << kSeed << " round " << round;
+    for (const TextRules rules : {TextRules::kDeepseekV3, TextRules::kSmollm, TextRules::kQwen2}) {
+      std::string joined;
+      for (const std::string_view piece : PiecesOf(text, rules)) joined += piece;
+      ASSERT_EQ(joined, text) << "seed " << kSeed << " round " << round;
+    }
   }
+}
+
+TEST(SmollmRules, EachNumberIsByItselfAndCutsOffTheSpacesBeforeIt) {
+  const auto pieces = [](std::string_view text) { return PiecesOf(text, TextRules::kSmollm); };
+  EXPECT_EQ(pieces("a 12 ½3"), (Pieces{"a", " ", "1", "2", " ", "½", "3"}));
+  EXPECT_EQ(pieces("a  1"), (Pieces{"a", "  ", "1"}));
+  EXPECT_EQ(pieces("it's I'LL we'll'"), (Pieces{"it", "'s", " I", "'", "LL", " we", "'ll", "'"}));
+  EXPECT_EQ(pieces("a \n\n  b"), (Pieces{"a", " \n\n ", " b"}));
+  EXPECT_EQ(pieces("x\u0301!?\xFF y"), (Pieces{"x", "\u0301!?\xFF", " y"}));
+  EXPECT_EQ(pieces("\u00A0a\t"), (Pieces{"\u00A0", "a", "\t"}));
+}
+
+TEST(QwenRules, NumbersAreSinglesAndLettersTakeOneCharacterBeforeThem) {
+  const auto pieces = [](std::string_view text) { return PiecesOf(text, TextRules::kQwen2); };
+  EXPECT_EQ(pieces("a  12"), (Pieces{"a", " ", " ", "1", "2"}));
+  EXPECT_EQ(pieces("I'LL a'\u017Fx (y"), (Pieces{"I", "'LL", " a", "'\u017F", "x", " (", "y"}));
+  EXPECT_EQ(pieces("\tfoo_bar"), (Pieces{"\tfoo", "_bar"}));
+  EXPECT_EQ(pieces("a!\r\n\n b"), (Pieces{"a", "!\r\n\n", " b"}));
+  EXPECT_EQ(pieces("a \n \n  b"), (Pieces{"a", " \n \n", " ", " b"}));
+  EXPECT_EQ(pieces("x\u0301y"), (Pieces{"x", "\u0301y"}));
+  EXPECT_EQ(pieces("\nb  "), (Pieces{"\n", "b", "  "}));
 }
 
 std::string Refusal(std::string_view from, std::string_view to) {
@@ -97,16 +121,22 @@ std::string Refusal(std::string_view from, std::string_view to) {
   EXPECT_NE(at, std::string::npos);
   text.replace(at, from.size(), to);
   const Result<Json> json = Json::Parse(text);
-  const Status status = CheckPretokenizer(json->root());
-  EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
-  return std::string(status.message());
+  const Result<TextRules> rules = FindTextRules(json->root());
+  if (rules) return "accepted";
+  EXPECT_EQ(rules.error().code(), ErrorCode::kUnsupported);
+  return std::string(rules.error().message());
 }
 
-TEST(CheckPretokenizer, KnowsOneAndNamesAnyOther) {
-  EXPECT_TRUE(CheckPretokenizer(Json::Parse(kSamplePretokenizer)->root()).ok());
+TEST(FindTextRules, KnowsThreeAndNamesAnyOther) {
+  for (const TextRules rules : {TextRules::kDeepseekV3, TextRules::kSmollm, TextRules::kQwen2}) {
+    const Result<Json> json = Json::Parse(PretokenizerOf(rules));
+    ASSERT_TRUE(json.has_value()) << json.error().message();
+    const Result<TextRules> found = FindTextRules(json->root());
+    ASSERT_TRUE(found.has_value()) << found.error().message();
+    EXPECT_EQ(*found, rules);
+  }
   const std::string only =
-      "; only the pre-tokenizer of DeepSeek-V3 and later is built in: a Sequence of three Split "
-      "and a ByteLevel";
+      "; only the pre-tokenizers of DeepSeek-V3 and later, SmolLM2 and Qwen2 are built in";
   EXPECT_EQ(Refusal("Sequence", "Whitespace"), "pre_tokenizer: its type is \"Whitespace\"" + only);
   EXPECT_EQ(Refusal("{1,3}", "{1,2}"),
             "pre_tokenizer: part 0 has the pattern \"\\\\p{N}{1,2}\"" + only);
@@ -118,7 +148,32 @@ TEST(CheckPretokenizer, KnowsOneAndNamesAnyOther) {
       Refusal("\"use_regex\":false", "\"use_regex\":true"),
       "pre_tokenizer: part 3 is no ByteLevel with use_regex and add_prefix_space false" + only);
   EXPECT_EQ(Refusal("]}", ",{}]}"), "pre_tokenizer: its Sequence has 5 parts" + only);
-  EXPECT_FALSE(CheckPretokenizer(JsonValue()).ok());
+  EXPECT_FALSE(FindTextRules(JsonValue()).has_value());
+}
+
+TEST(FindTextRules, TellsWhatDiffersFromTheNearest) {
+  const auto refusal = [](std::string_view of, std::string_view from, std::string_view to) {
+    std::string text(of);
+    text.replace(text.find(from), from.size(), to);
+    const Result<TextRules> rules = FindTextRules(Json::Parse(text)->root());
+    return std::string(rules ? "accepted" : rules.error().message());
+  };
+  EXPECT_THAT(
+      refusal(kSmollmPretokenizer, "\"individual_digits\":true", "\"individual_digits\":0"),
+      testing::StartsWith("pre_tokenizer: part 0 is no Digits with individual_digits true"));
+  EXPECT_THAT(refusal(kSmollmPretokenizer, "\"use_regex\":true", "\"use_regex\":false"),
+              testing::StartsWith("pre_tokenizer: part 1 is no ByteLevel with use_regex true"));
+  EXPECT_EQ(refusal(kSmollmPretokenizer, ",\"use_regex\":true", ""), "accepted");
+  EXPECT_THAT(refusal(kQwenPretokenizer, "\"use_regex\":false", "\"use_regex\":true"),
+              testing::StartsWith("pre_tokenizer: part 1 is no ByteLevel with use_regex and"));
+}
+
+TEST(TextRulesNamed, KnowsTheNamesOfGguf) {
+  EXPECT_EQ(*TextRulesNamed("smollm"), TextRules::kSmollm);
+  EXPECT_EQ(*TextRulesNamed("qwen2"), TextRules::kQwen2);
+  EXPECT_EQ(*TextRulesNamed("deepseek-v3"), TextRules::kDeepseekV3);
+  EXPECT_EQ(TextRulesNamed("llama-bpe").error().message(),
+            "tokenizer.ggml.pre is \"llama-bpe\"; built in are deepseek-v3, smollm, qwen2");
 }
 
 }  // namespace

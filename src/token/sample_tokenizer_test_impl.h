@@ -52,10 +52,33 @@ inline constexpr std::string_view kSamplePretokenizer =
     R"(|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"},"behavior":"Isolated","invert":false},)"
     R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}]})";
 
+inline constexpr std::string_view kSmollmPretokenizer =
+    R"({"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},)"
+    R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}]})";
+
+inline constexpr std::string_view kQwenPretokenizer =
+    R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?i:'s|'t|'re|'ve)"
+    R"(|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*)"
+    R"(|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},"behavior":"Isolated","invert":false},)"
+    R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":false,"use_regex":false}]})";
+
+inline std::string_view PretokenizerOf(TextRules rules) {
+  switch (rules) {
+    case TextRules::kDeepseekV3:
+      break;
+    case TextRules::kSmollm:
+      return kSmollmPretokenizer;
+    case TextRules::kQwen2:
+      return kQwenPretokenizer;
+  }
+  return kSamplePretokenizer;
+}
+
 // tokenizer.json with the bytes as ids 0 to 255, what the merges make as the next ones, each text
 // once, and then the added tokens.
 inline std::string SampleTokenizer(const std::vector<TextPair>& merges,
-                                   const std::vector<std::string>& added) {
+                                   const std::vector<std::string>& added,
+                                   TextRules rules = TextRules::kDeepseekV3) {
   int32_t next_id = 256;
   std::set<std::string> made;
   std::string vocab, merged, control;
@@ -79,14 +102,17 @@ inline std::string SampleTokenizer(const std::vector<TextPair>& merges,
     added_writer.Key("special").Bool(true).EndObject();
   }
   added_writer.EndArray();
-  return fmt::format(R"({{"added_tokens":{},"pre_tokenizer":{},"decoder":{{"type":"ByteLevel"}},)"
+  return fmt::format(R"({{"added_tokens":{},{}"pre_tokenizer":{},)"
+                     R"("decoder":{{"type":"ByteLevel"}},)"
                      R"("model":{{"type":"BPE","vocab":{},"merges":{}}}}})",
-                     control, kSamplePretokenizer, vocab, merged);
+                     control, rules == TextRules::kQwen2 ? R"("normalizer":{"type":"NFC"},)" : "",
+                     PretokenizerOf(rules), vocab, merged);
 }
 
-inline std::vector<std::string_view> PiecesOf(std::string_view text) {
+inline std::vector<std::string_view> PiecesOf(std::string_view text,
+                                              TextRules rules = TextRules::kDeepseekV3) {
   std::vector<std::string_view> pieces;
-  Pretokenizer pretokenizer(text);
+  Pretokenizer pretokenizer(text, rules);
   for (std::string_view piece = pretokenizer.Next(); !piece.empty(); piece = pretokenizer.Next()) {
     pieces.push_back(piece);
   }
@@ -96,7 +122,7 @@ inline std::vector<std::string_view> PiecesOf(std::string_view text) {
 // The texts of the tokens of `text`, in which nothing is an added token.
 class SlowEncoder {
  public:
-  explicit SlowEncoder(const Vocabulary& vocabulary) {
+  explicit SlowEncoder(const Vocabulary& vocabulary) : rules_(vocabulary.rules()) {
     for (const Merge& merge : vocabulary.merges()) {
       const TextPair pair(vocabulary.text(merge.left), vocabulary.text(merge.right));
       rank_of_.emplace(pair, static_cast<int32_t>(rank_of_.size()));
@@ -105,7 +131,7 @@ class SlowEncoder {
 
   std::vector<std::string> Encode(std::string_view text) const {
     std::vector<std::string> tokens;
-    for (const std::string_view piece : PiecesOf(text)) {
+    for (const std::string_view piece : PiecesOf(text, rules_)) {
       std::vector<std::string> parts;
       for (const char byte : piece) parts.emplace_back(1, byte);
       while (MergeFirst(parts)) {
@@ -133,6 +159,7 @@ class SlowEncoder {
     return true;
   }
 
+  const TextRules rules_;
   std::map<TextPair, int32_t> rank_of_;
 };
 

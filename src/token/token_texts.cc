@@ -40,7 +40,7 @@ void TokenTexts::Append(std::string_view text) {
   ends_.push_back(static_cast<uint32_t>(bytes_.size()));
 }
 
-void TokenTexts::Index(std::span<const uint8_t> is_found, uint64_t seed) {
+int32_t TokenTexts::Index(std::span<const uint8_t> is_found, uint64_t seed) {
   SLUICE_CHECK(is_found.size() == ends_.size());
   seed_ = seed;
   slots_.assign(std::bit_ceil(2 * ends_.size() + 1), Slot{});
@@ -50,9 +50,12 @@ void TokenTexts::Index(std::span<const uint8_t> is_found, uint64_t seed) {
     n_found_max_ = std::max(n_found_max_, text.size());
     const uint64_t hash = HashOf(text, seed_);
     size_t at = hash & (slots_.size() - 1);
-    while (slots_[at].id >= 0) at = (at + 1) & (slots_.size() - 1);
+    for (; slots_[at].id >= 0; at = (at + 1) & (slots_.size() - 1)) {
+      if (slots_[at].tag == TagOf(hash) && (*this)[slots_[at].id] == text) return id;
+    }
     slots_[at] = {.tag = TagOf(hash), .id = id};
   }
+  return -1;
 }
 
 int32_t TokenTexts::Find(std::string_view text) const {

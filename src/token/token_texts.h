@@ -16,9 +16,10 @@ class TokenTexts {
   // The text of the next id.
   void Append(std::string_view text);
 
-  // Makes Find know the tokens with is_found [size()], whose texts must differ. The seed must not
-  // be known to whoever chose the texts: with it he could choose ones that collide.
-  void Index(std::span<const uint8_t> is_found, uint64_t seed);
+  // Makes Find know the tokens with is_found [size()]. The first of them whose text an earlier one
+  // has, or -1; after that Find must not be asked. The seed must not be known to whoever chose the
+  // texts: with it he could choose ones that collide.
+  [[nodiscard]] int32_t Index(std::span<const uint8_t> is_found, uint64_t seed);
 
   int32_t size() const { return static_cast<int32_t>(ends_.size()); }
   std::string_view operator[](int32_t id) const {

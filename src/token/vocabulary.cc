@@ -15,6 +15,8 @@
 namespace sluice::token {
 namespace {
 
+constexpr int64_t kNormalToken = 1, kControlToken = 3;  // of a GGUF
+
 uint64_t SeedOf(std::string_view text) {
   const std::array<std::byte, 32> hash = Sha256(std::as_bytes(std::span(text)));
   uint64_t seed;
@@ -84,17 +86,18 @@ Status CheckModel(JsonValue model) {
 
 // What stands around the model. How a prompt is cut or padded is not the tokenizer's business here,
 // so `truncation` and `padding` are not looked at.
-Status CheckSteps(JsonValue root) {
-  const JsonValue normalizer = root.Find("normalizer");
-  const bool is_empty_sequence = IsText(normalizer.Find("type"), "Sequence") &&
+Status CheckSteps(JsonValue root, TextRules rules) {
+  const JsonValue normalizer = root.Find("normalizer"), kind = normalizer.Find("type");
+  const bool is_empty_sequence = IsText(kind, "Sequence") &&
                                  normalizer.Find("normalizers").is_array() &&
                                  normalizer.Find("normalizers").size() == 0;
-  if (!IsAbsent(normalizer) && !is_empty_sequence) {
+  const bool is_known =
+      rules == TextRules::kQwen2 ? IsText(kind, "NFC") : IsAbsent(normalizer) || is_empty_sequence;
+  if (!is_known) {
     return Status(ErrorCode::kUnsupported,
-                  fmt::format("normalizer has the type {}; only one that does nothing is built in",
-                              Shown(normalizer.Find("type"))));
+                  fmt::format("normalizer has the type {}; only {} is built in", Shown(kind),
+                              rules == TextRules::kQwen2 ? "NFC" : "one that does nothing"));
   }
-  SLUICE_TRY(CheckPretokenizer(root.Find("pre_tokenizer")));
   // Others put tokens around the text.
   const JsonValue post_processor = root.Find("post_processor");
   if (!IsAbsent(post_processor) && !IsText(post_processor.Find("type"), "ByteLevel")) {
@@ -154,35 +157,27 @@ Status PlaceTokens(JsonValue vocabulary, std::span<std::string_view> texts) {
   return Status::Ok();
 }
 
-// "left right", or a list of the two.
-std::optional<std::pair<std::string_view, std::string_view>> SidesOf(JsonValue merge) {
-  if (merge.is_string()) {
-    const std::string_view text = merge.AsString();
-    const size_t space = text.find(' ');
-    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
-      return std::nullopt;
-    }
-    return std::pair(text.substr(0, space), text.substr(space + 1));
+using Sides = std::pair<std::string_view, std::string_view>;
+
+// Of "left right".
+std::optional<Sides> SidesOf(std::string_view text) {
+  const size_t space = text.find(' ');
+  if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
+    return std::nullopt;
   }
+  return Sides(text.substr(0, space), text.substr(space + 1));
+}
+
+// The same, or a list of the two.
+std::optional<Sides> SidesOf(JsonValue merge) {
+  if (merge.is_string()) return SidesOf(merge.AsString());
   std::vector<std::string_view> sides;
   for (const JsonValue side : merge.elements()) {
     if (!side.is_string() || sides.size() == 2) return std::nullopt;
     sides.push_back(side.AsString());
   }
   if (sides.size() != 2) return std::nullopt;
-  return std::pair(sides[0], sides[1]);
-}
-
-// Two merges of one pair would leave its rank open.
-Status CheckNoPairTwice(std::span<const Merge> merges) {
-  std::vector<std::pair<TokenId, TokenId>> pairs;
-  pairs.reserve(merges.size());
-  for (const Merge& merge : merges) pairs.emplace_back(merge.left, merge.right);
-  std::sort(pairs.begin(), pairs.end());
-  const auto twice = std::adjacent_find(pairs.begin(), pairs.end());
-  if (twice == pairs.end()) return Status::Ok();
-  return Status::Invalid(fmt::format("model.merges: tokens {} and {} are merged twice",
-                                     twice->first.value, twice->second.value));
+  return Sides(sides[0], sides[1]);
 }
 
 }  // namespace
@@ -192,14 +187,66 @@ Result<Vocabulary> Vocabulary::Parse(std::string_view tokenizer_json) {
              Json::Parse(tokenizer_json, {.text_bytes = limits::kMaxTokenMapBytes, .depth = 32}));
   const JsonValue root = json.root(), model = root.Find("model");
   SLUICE_TRY(CheckModel(model));
-  SLUICE_TRY(CheckSteps(root));
-  Vocabulary vocabulary;
+  Vocabulary vocabulary(
+      {.tokens = "model.vocab", .added = "added_tokens", .merges = "model.merges"});
+  SLUICE_TRY(vocabulary.rules_, FindTextRules(root.Find("pre_tokenizer")));
+  SLUICE_TRY(CheckSteps(root, vocabulary.rules_));
   vocabulary.hash_seed_ = SeedOf(tokenizer_json);
   SLUICE_TRY(vocabulary.ReadTexts(model.Find("vocab"), root.Find("added_tokens")));
   SLUICE_TRY(vocabulary.FindByteTokens());
   SLUICE_TRY(vocabulary.ReadMerges(model.Find("merges")));
   SLUICE_TRY(vocabulary.OrderAdded());
   return vocabulary;
+}
+
+Result<Vocabulary> Vocabulary::FromLists(const TokenLists& lists) {
+  Vocabulary vocabulary({.tokens = "tokenizer.ggml.tokens",
+                         .added = "tokenizer.ggml.tokens",
+                         .merges = "tokenizer.ggml.merges"});
+  SLUICE_TRY(vocabulary.rules_, TextRulesNamed(lists.pre));
+  std::string joined;
+  for (const std::string_view text : lists.tokens) joined += text;
+  for (const std::string_view text : lists.merges) joined += text;
+  vocabulary.hash_seed_ = SeedOf(joined);
+  SLUICE_TRY(vocabulary.PlaceListed(lists));
+  SLUICE_TRY(vocabulary.FindByteTokens());
+  if (std::ssize(lists.merges) > limits::kMaxVocabularyMerges) {
+    return Status::Invalid(fmt::format("tokenizer.ggml.merges: {} merges, at most {} are allowed",
+                                       lists.merges.size(), limits::kMaxVocabularyMerges));
+  }
+  for (const std::string_view merge : lists.merges) {
+    const auto sides = SidesOf(merge);
+    if (!sides) return vocabulary.BadMerge(Quoted(merge));
+    SLUICE_TRY(vocabulary.AddMerge(sides->first, sides->second));
+  }
+  SLUICE_TRY(vocabulary.CheckNoPairTwice());
+  SLUICE_TRY(vocabulary.OrderAdded());
+  return vocabulary;
+}
+
+// Every token of a GGUF has its place; what is no text of the model is an added one.
+Status Vocabulary::PlaceListed(const TokenLists& lists) {
+  const int64_t n = std::ssize(lists.tokens);
+  if (n == 0 || n > limits::kMaxVocabularyTokens || std::ssize(lists.token_types) != n) {
+    return Status::Invalid(fmt::format(
+        "tokenizer.ggml.tokens has {} texts and tokenizer.ggml.token_type {} numbers; 1 to {} are "
+        "wanted, as many of both",
+        n, lists.token_types.size(), limits::kMaxVocabularyTokens));
+  }
+  is_added_.assign(lists.tokens.size(), 0);
+  for (size_t id = 0; id < lists.tokens.size(); ++id) {
+    const int64_t type = lists.token_types[id];
+    if (!IsTokenText(lists.tokens[id])) {
+      return Status::Invalid(
+          fmt::format("tokenizer.ggml.tokens: token {} is {}; a token has 1 to {} bytes", id,
+                      Quoted(lists.tokens[id]), limits::kMaxTokenBytes));
+    }
+    if (type == kNormalToken) continue;
+    is_added_[id] = 1;
+    added_.push_back(
+        {.id = TokenId(static_cast<int32_t>(id)), .is_special = type == kControlToken});
+  }
+  return IndexTexts(lists.tokens);
 }
 
 Status Vocabulary::ReadTexts(JsonValue vocabulary, JsonValue added_tokens) {
@@ -223,19 +270,21 @@ Status Vocabulary::IndexTexts(std::span<const std::string_view> texts) {
   for (size_t id = 0; id < texts.size(); ++id) {
     const bool is_added = is_added_[id] != 0;
     if (texts[id].empty()) {
-      return Status::Invalid(fmt::format("model.vocab: no token has id {}", id));
+      return Status::Invalid(fmt::format("{}: no token has id {}", members_.tokens, id));
     }
     const std::optional<std::string> bytes = is_added ? std::string(texts[id]) : BytesOf(texts[id]);
     if (!bytes) {
-      return Status::Invalid(fmt::format(
-          "model.vocab: {} has a character that stands for no byte, and is no added token",
-          Quoted(texts[id])));
+      return Status::Invalid(
+          fmt::format("{}: {} has a character that stands for no byte, and is no added token",
+                      members_.tokens, Quoted(texts[id])));
     }
     texts_.Append(*bytes);
     is_found.push_back(is_added ? 0 : 1);
   }
-  texts_.Index(is_found, hash_seed_);
-  return Status::Ok();
+  const int32_t twice = texts_.Index(is_found, hash_seed_);
+  if (twice < 0) return Status::Ok();
+  return Status::Invalid(fmt::format("{}: token {} is {}, as another is", members_.tokens, twice,
+                                     Quoted(texts[static_cast<size_t>(twice)])));
 }
 
 Status Vocabulary::PlaceAdded(JsonValue added_tokens, std::span<std::string_view> texts) {
@@ -265,9 +314,12 @@ Status Vocabulary::FindByteTokens() {
   for (size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
     const char text = static_cast<char>(byte);
     byte_tokens_[byte] = TokenId(texts_.Find({&text, 1}));
-    if (byte_tokens_[byte].value < 0) {
-      return Status::Invalid(fmt::format("model.vocab: has no token for the byte {}", byte));
+    if (byte_tokens_[byte].value >= 0) continue;
+    if (rules_ != TextRules::kSmollm) {
+      return Status::Invalid(
+          fmt::format("{}: has no token for the byte {}", members_.tokens, byte));
     }
+    lacks_bytes_ = true;
   }
   return Status::Ok();
 }
@@ -279,24 +331,42 @@ Status Vocabulary::ReadMerges(JsonValue merges) {
   }
   for (const JsonValue value : merges.elements()) {
     const auto sides = SidesOf(value);
-    const std::optional<std::string> left = sides ? BytesOf(sides->first) : std::nullopt;
-    const std::optional<std::string> right = sides ? BytesOf(sides->second) : std::nullopt;
-    if (!left || !right) {
-      return Status::Invalid(fmt::format("model.merges: merge {} is {}, not two tokens",
-                                         merges_.size(), Shown(value)));
-    }
-    const Merge merge = {.left = TokenId(texts_.Find(*left)),
-                         .right = TokenId(texts_.Find(*right)),
-                         .result = TokenId(texts_.Find(*left + *right))};
-    if (merge.left.value < 0 || merge.right.value < 0 || merge.result.value < 0) {
-      return Status::Invalid(fmt::format(
-          "model.merges: merge {}, of {} and {}: both and what they make must be tokens "
-          "of model.vocab",
-          merges_.size(), Quoted(sides->first), Quoted(sides->second)));
-    }
-    merges_.push_back(merge);
+    if (!sides) return BadMerge(Shown(value));
+    SLUICE_TRY(AddMerge(sides->first, sides->second));
   }
-  return CheckNoPairTwice(merges_);
+  return CheckNoPairTwice();
+}
+
+Status Vocabulary::BadMerge(std::string_view shown) const {
+  return Status::Invalid(
+      fmt::format("{}: merge {} is {}, not two tokens", members_.merges, merges_.size(), shown));
+}
+
+Status Vocabulary::AddMerge(std::string_view left, std::string_view right) {
+  const std::optional<std::string> left_bytes = BytesOf(left), right_bytes = BytesOf(right);
+  if (!left_bytes || !right_bytes) return BadMerge(Quoted(fmt::format("{} {}", left, right)));
+  const Merge merge = {.left = TokenId(texts_.Find(*left_bytes)),
+                       .right = TokenId(texts_.Find(*right_bytes)),
+                       .result = TokenId(texts_.Find(*left_bytes + *right_bytes))};
+  if (merge.left.value < 0 || merge.right.value < 0 || merge.result.value < 0) {
+    return Status::Invalid(
+        fmt::format("{}: merge {}, of {} and {}: both and what they make must be tokens of {}",
+                    members_.merges, merges_.size(), Quoted(left), Quoted(right), members_.tokens));
+  }
+  merges_.push_back(merge);
+  return Status::Ok();
+}
+
+// Two merges of one pair would leave its rank open.
+Status Vocabulary::CheckNoPairTwice() const {
+  std::vector<std::pair<TokenId, TokenId>> pairs;
+  pairs.reserve(merges_.size());
+  for (const Merge& merge : merges_) pairs.emplace_back(merge.left, merge.right);
+  std::sort(pairs.begin(), pairs.end());
+  const auto twice = std::adjacent_find(pairs.begin(), pairs.end());
+  if (twice == pairs.end()) return Status::Ok();
+  return Status::Invalid(fmt::format("{}: tokens {} and {} are merged twice", members_.merges,
+                                     twice->first.value, twice->second.value));
 }
 
 // One spelling, one token.
@@ -308,7 +378,7 @@ Status Vocabulary::OrderAdded() {
     int32_t other = texts_.Find(spelling);
     if (i > 0 && text(added_[i - 1].id) == spelling) other = added_[i - 1].id.value;
     if (other < 0) continue;
-    return Status::Invalid(fmt::format("added_tokens: {} is spelled by tokens {} and {}",
+    return Status::Invalid(fmt::format("{}: {} is spelled by tokens {} and {}", members_.added,
                                        Quoted(spelling), other, added_[i].id.value));
   }
   return Status::Ok();

@@ -38,6 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bpe.EncodeWithAdded(file, ids);
   std::string joined;
   for (const TokenId id : ids) joined += vocabulary->text(id);
-  SLUICE_CHECK(joined == file);
+  SLUICE_CHECK(joined == file || vocabulary->lacks_bytes() ||
+               vocabulary->rules() == TextRules::kQwen2);
   return 0;
 }

@@ -123,6 +123,77 @@ TEST(Vocabulary, BrokenAddedTokensAreRefused) {
             "added_tokens: \"a\" and \"<think>\" have one id, 97");
 }
 
+// The lists of a GGUF that has the bytes, "ab", a control token and an unused one.
+struct SampleLists {
+  SampleLists() {
+    for (int byte = 0; byte < 256; ++byte) {
+      const char text = static_cast<char>(byte);
+      owned.push_back(ByteLevelText({&text, 1}));
+    }
+    owned.insert(owned.end(), {"ab", "<|im_end|>", "[unused]"});
+    types.assign(owned.size(), 1);
+    types[257] = 3;
+    types[258] = 5;
+  }
+  Result<Vocabulary> Read(std::string_view pre = "smollm") const {
+    const std::vector<std::string_view> tokens(owned.begin(), owned.end());
+    return Vocabulary::FromLists(
+        {.pre = pre, .tokens = tokens, .token_types = types, .merges = merges});
+  }
+  std::string Refusal() const {
+    const Result<Vocabulary> vocabulary = Read();
+    return vocabulary ? "" : std::string(vocabulary.error().message());
+  }
+
+  std::vector<std::string> owned;
+  std::vector<int64_t> types;
+  std::vector<std::string_view> merges = {"a b"};
+};
+
+TEST(VocabularyOfLists, HoldsWhatTheListsSay) {
+  const Result<Vocabulary> vocabulary = SampleLists().Read();
+  ASSERT_TRUE(vocabulary.has_value()) << vocabulary.error().message();
+  EXPECT_EQ(vocabulary->size(), 259);
+  EXPECT_EQ(vocabulary->rules(), TextRules::kSmollm);
+  EXPECT_EQ(vocabulary->FindControl("<|im_end|>"), TokenId(257));
+  EXPECT_TRUE(vocabulary->is_added(TokenId(258)));
+  ASSERT_EQ(vocabulary->merges().size(), 1u);
+  EXPECT_EQ(vocabulary->merges()[0].result, TokenId(256));
+  EXPECT_FALSE(vocabulary->lacks_bytes());
+}
+
+TEST(VocabularyOfLists, BytesMayBeMissingForSmollmOnly) {
+  SampleLists lists;
+  lists.owned[4] = "xyz";
+  ASSERT_TRUE(lists.Read().has_value());
+  EXPECT_TRUE(lists.Read()->lacks_bytes());
+  EXPECT_EQ(lists.Read()->byte_tokens()[4], TokenId(-1));
+  EXPECT_EQ(lists.Read("qwen2").error().message(),
+            "tokenizer.ggml.tokens: has no token for the byte 4");
+}
+
+TEST(VocabularyOfLists, BrokenListsAreRefused) {
+  SampleLists lists;
+  lists.types.pop_back();
+  EXPECT_EQ(lists.Refusal(),
+            "tokenizer.ggml.tokens has 259 texts and tokenizer.ggml.token_type 258 numbers; 1 to "
+            "1048576 are wanted, as many of both");
+  lists = SampleLists();
+  lists.owned[7] = "";
+  EXPECT_EQ(lists.Refusal(), "tokenizer.ggml.tokens: token 7 is \"\"; a token has 1 to 1024 bytes");
+  lists = SampleLists();
+  lists.owned[256] = "a";
+  EXPECT_EQ(lists.Refusal(), "tokenizer.ggml.tokens: token 256 is \"a\", as another is");
+  lists = SampleLists();
+  lists.merges = {"a b c"};
+  EXPECT_EQ(lists.Refusal(), "tokenizer.ggml.merges: merge 0 is \"a b c\", not two tokens");
+  lists.merges = {"a a"};
+  EXPECT_EQ(lists.Refusal(),
+            "tokenizer.ggml.merges: merge 0, of \"a\" and \"a\": both and what they make must be "
+            "tokens of tokenizer.ggml.tokens");
+  EXPECT_EQ(lists.Read("gpt-2").error().code(), ErrorCode::kUnsupported);
+}
+
 TEST(Vocabulary, TextThatIsNoJsonIsRefused) {
   EXPECT_FALSE(Vocabulary::Parse("").has_value());
   EXPECT_FALSE(Vocabulary::Parse("[]").has_value());

@@ -268,7 +268,7 @@ def test_engine_failure(fault):
 
 def test_c25_silence_is_broken_by_pings_behind_message_start():
     """Case C25: the helper raises at anything in front of message_start."""
-    line = {"out": "ab", "first_ms": 600}
+    line = {"out": "ab", "first_ms": 1500}
     with Server(script=[line], options=["--heartbeat", "100ms"]) as server:
         sdk = client(server)
         with sdk.messages.stream(

@@ -225,10 +225,10 @@ def test_wrong_folders_and_flags_are_refused(tmp_path):
     assert done.returncode == 2 and "context" in done.stderr
     done = run_cli("inspect", str(tmp_path))
     assert done.returncode == 1 and "config.json: no such file" in done.stderr
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"model_type": "llama"}))
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"model_type": "mixtral"}))
     write_sparse(tmp_path / "model.safetensors", [("norm.weight", "BF16", [5120])])
     done = run_cli("inspect", str(tmp_path))
-    assert done.returncode == 1 and 'model_type is "llama"' in done.stderr
+    assert done.returncode == 1 and 'model_type is "mixtral"' in done.stderr
 
 
 def test_a_folder_that_lacks_tensors_is_shown_and_fails(tmp_path):

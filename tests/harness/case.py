@@ -44,6 +44,7 @@ class Case:
     lists: dict = field(default_factory=dict)  # Completions: lists of `logprobs`, `prompt_logprobs`
     header_is: list = field(default_factory=list)
     stop: str | None = None  # Messages: the stop string that was found
+    calls: list | None = None  # [name, arguments] of each
     blocks: list | None = None  # Messages: the content of the answer
     message: dict = field(default_factory=dict)  # Messages, chat: its top-level members, None: absent
     answer: dict | None = None  # inquiries: members of the answer
@@ -141,7 +142,7 @@ def _take(case, state, key, value):
         case.path = value
     elif key == "stop":
         case.stop = json.loads(value)
-    elif key in ("blocks", "message", "answer", "lists"):
+    elif key in ("blocks", "calls", "message", "answer", "lists"):
         setattr(case, key, expand(json.loads(value)))
     else:
         raise ValueError(f"unknown keyword {key!r}")

@@ -115,6 +115,7 @@ def _collect(choice, blocks):
             choice.content = (choice.content or "") + block["text"]
         else:
             assert block["type"] == "tool_use" and block["id"] and block["name"], block
+            choice.calls.append([block["name"], block.pop("json", json.dumps(block["input"]))])
     choice.blocks = blocks
 
 

@@ -107,6 +107,8 @@ def _answer(response, deltas=()):
             setattr(choice, kind, (getattr(choice, kind) or "") + part["text"])
             if part.get("logprobs"):
                 choice.logprobs["content"] = part["logprobs"]
+        elif item["type"] == "function_call":
+            choice.calls.append([item["name"], item["arguments"]])
     return answer
 
 

@@ -47,6 +47,7 @@ class Choice:
     blocks: list = field(default_factory=list)  # Messages: all of them
     logprobs: dict = field(default_factory=dict)  # "content" / "reasoning_content" -> entries
     deltas: list = field(default_factory=list)  # ("reasoning" | "content", text) as they came
+    calls: list = field(default_factory=list)  # [name, text of the arguments]
 
 
 @dataclass
@@ -62,7 +63,13 @@ class Answer:
 
 
 def _add_delta(choice, delta):
-    assert set(delta) <= {"role", "content", "reasoning_content"}, delta
+    assert set(delta) <= {"role", "content", "reasoning_content", "tool_calls"}, delta
+    for part in delta.get("tool_calls", []):
+        if part["index"] == len(choice.calls):
+            assert part["id"] and part["type"] == "function", part
+            choice.calls.append([part["function"]["name"], ""])
+        assert part["index"] == len(choice.calls) - 1, part
+        choice.calls[-1][1] += part["function"]["arguments"]
     texts = {k: delta.get(k) for k in ("reasoning_content", "content")}
     assert not (
         texts["content"] and texts["reasoning_content"]
@@ -147,12 +154,17 @@ def read_body(body):
     for i, part in enumerate(whole["choices"]):
         assert part["index"] == i, "choices are in the order of their index"
         message = part["message"]
-        assert message["role"] == "assistant" and isinstance(message["content"], str)
+        assert message["role"] == "assistant"
+        assert isinstance(message["content"], str) or "tool_calls" in message
         answer.choices[i] = Choice(
             reasoning=message.get("reasoning_content"),
             content=message["content"],
             finish=part["finish_reason"],
             logprobs={k: v for k, v in (part["logprobs"] or {}).items() if v},
+            calls=[
+                [c["function"]["name"], c["function"]["arguments"]]
+                for c in message.get("tool_calls", [])
+            ],
         )
     return answer
 

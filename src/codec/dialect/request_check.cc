@@ -33,6 +33,8 @@ Status CheckModel(std::string_view asked, const PrepareContext& context) {
   std::vector<std::string> names = context.model.aliases;
   names.push_back(context.model.name);
   if (std::ranges::find(names, asked) != names.end()) return Status::Ok();
+  const std::vector<std::string>& others = context.model.other_names;
+  if (std::ranges::find(others, asked) != others.end()) return Status::Ok();
   std::ranges::sort(names);
   std::string text = fmt::format("The supported API model names are {}, but you passed {}.",
                                  fmt::join(names, ", "), Shorten(asked));

@@ -9,7 +9,6 @@
 #include "codec/dialect/field.h"
 #include "codec/dialect/request_check.h"
 #include "codec/dialect/token_ids.h"
-#include "codec/format/deepseek_v41/format.h"
 
 namespace sluice::codec {
 namespace {

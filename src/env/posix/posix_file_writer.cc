@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -173,6 +174,12 @@ Status PosixFileSystem::MakeFolder(std::string_view path) {
     return Status::Invalid(fmt::format("{}: is a file, not a directory", path));
   }
   return FailedToWrite(path, error);
+}
+
+Status PosixFileSystem::RemoveFolder(std::string_view path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  return error ? FailedToWrite(path, error.value()) : Status::Ok();
 }
 
 Result<int64_t> PosixFileSystem::FreeBytes(std::string_view path) {

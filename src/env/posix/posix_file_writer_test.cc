@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -127,6 +128,19 @@ TEST_F(WrittenFolder, FoldersAreMadeOneAtATime) {
   std::ofstream(PathOf("file")) << "x";
   EXPECT_EQ(fs_.MakeFolder(PathOf("file")).message(),
             PathOf("file") + ": is a file, not a directory");
+}
+
+TEST_F(WrittenFolder, AFolderGoesWithAllThatIsInItButNotWhatItsLinksPointTo) {
+  ASSERT_TRUE(fs_.MakeFolder(PathOf("kept")).ok());
+  std::ofstream(PathOf("kept/file")) << "x";
+  ASSERT_TRUE(fs_.MakeFolder(PathOf("a")).ok());
+  ASSERT_TRUE(fs_.MakeFolder(PathOf("a/b")).ok());
+  std::ofstream(PathOf("a/b/file")) << "x";
+  std::filesystem::create_directory_symlink(PathOf("kept"), PathOf("a/link"));
+  EXPECT_TRUE(fs_.RemoveFolder(PathOf("a")).ok());
+  EXPECT_EQ(*fs_.List(folder_), std::vector<std::string>{"kept"});
+  EXPECT_EQ(*fs_.Size(PathOf("kept/file")), 1);
+  EXPECT_TRUE(fs_.RemoveFolder(PathOf("a")).ok());
 }
 
 TEST_F(WrittenFolder, ADiskSaysHowMuchIsFree) {

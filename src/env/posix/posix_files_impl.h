@@ -16,6 +16,7 @@ class PosixFileSystem : public FileSystem {
   Result<std::unique_ptr<FileWriter>> Create(std::string_view path) override;
   Result<std::unique_ptr<AppendFile>> OpenAppend(std::string_view path, AppendMode mode) override;
   Status MakeFolder(std::string_view path) override;
+  Status RemoveFolder(std::string_view path) override;
   std::string KindOf(std::string_view path) override;
   Result<int64_t> FreeBytes(std::string_view path) override;
 };

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "tensor/block_format.h"
 #include "tensor/formats.h"
 #include "tensor/matrix.h"
 #include "tensor/stream.h"
@@ -60,6 +61,22 @@ class Samples {
   StoredMatrix Weight(MatrixFormat format, int64_t n_out, int64_t n_in);
 
  private:
+  // Scales and minima of either sign, below what makes values of about +-1.
+  void GiveBlocksScales(MatrixFormat format, std::vector<uint8_t>& blocks) {
+    const BlockShape shape = ShapeOf(format);
+    const bool is_k = shape.n_values == kMaxBlockValues;
+    for (size_t block = 0; block < blocks.size(); block += static_cast<size_t>(shape.n_bytes)) {
+      for (const size_t place : {0, 2, 208}) {
+        const bool is_scale = place == (format == MatrixFormat::kQ6K ? 208 : 0);
+        if (!is_scale && !(place == 2 && shape.has_min)) continue;
+        // High byte: sign, exponent from 2^-8 (K formats: 2^-14, their factors go to 63 or 127).
+        const int32_t exponent = (is_k ? 1 : 7) + Below(3);
+        blocks[block + place + 1] = static_cast<uint8_t>((Below(2) << 7) | (exponent << 2) |
+                                                         (blocks[block + place + 1] & 3));
+      }
+    }
+  }
+
   uint64_t state_;
 };
 
@@ -81,6 +98,11 @@ inline StoredMatrix Samples::Weight(MatrixFormat format, int64_t n_out, int64_t 
       std::memcpy(weight.data.data(), values.data(), weight.data.size());
       break;
     }
+    case MatrixFormat::kF16:
+      weight.data = bytes_of(n * 2);
+      // Exponents of 2^-15 to 2^0.
+      for (size_t i = 1; i < weight.data.size(); i += 2) weight.data[i] &= 0xBF;
+      break;
     case MatrixFormat::kF32: {
       const std::vector<float> values = Floats(n);
       weight.data.resize(values.size() * 4);
@@ -98,6 +120,9 @@ inline StoredMatrix Samples::Weight(MatrixFormat format, int64_t n_out, int64_t 
       weight.scales = bytes_of(n_out * n_across);
       for (uint8_t& scale : weight.scales) scale = static_cast<uint8_t>(124 + scale % 3);
       break;
+    default:
+      weight.data = bytes_of(n / ShapeOf(format).n_values * ShapeOf(format).n_bytes);
+      GiveBlocksScales(format, weight.data);
   }
   weight.matrix = {.format = format,
                    .data = weight.data.data(),

@@ -1,9 +1,10 @@
-// y = x W^T for bf16 rows and any weight format (L8, L4, LB, LF of spec model.md §3.0).
+// y = x W^T for bf16 rows and any weight format (L8, L4, LB, LF of spec model.md §3.0) but those in
+// blocks, which have an op of their own (block_linear).
 //
 // Float32: one chain per output, start +0, inputs ascending in pairs, of each pair the odd element
 // first, then the even one (spec cpu-kernels.md §3.0, rule 1); an odd last input alone. bf16
-// products are exact; with an F32 weight each product is rounded before it is added. Rows are
-// independent of each other and outputs are split over threads, never inputs.
+// and F16 products are exact; with an F32 weight each product is rounded before it is added. Rows
+// are independent of each other and outputs are split over threads, never inputs.
 
 #pragma once
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "kernels/linear/op.h"
 #include "kernels/simd/dot_panel.h"
 #include "kernels/simd/flush_denormals.h"
@@ -102,6 +103,7 @@ void RunOutputs(const Params& params, Range outputs, Arithmetic arithmetic) {
 }  // namespace
 
 void Run(const Params& params, Stream& stream) {
+  SLUICE_CHECK(!IsBlockFormat(params.weight.format));
   if (params.n_rows == 0) return;
   const int64_t n_out = params.weight.n_out;
   const int64_t n_tiles = (n_out + kOutputs - 1) / kOutputs;

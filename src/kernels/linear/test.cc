@@ -17,7 +17,7 @@ using harness::StoredMatrix;
 using harness::Tables;
 
 constexpr MatrixFormat kFormats[] = {MatrixFormat::kBf16, MatrixFormat::kF32, MatrixFormat::kFp8,
-                                     MatrixFormat::kFp4};
+                                     MatrixFormat::kFp4, MatrixFormat::kF16};
 
 // One output as op.h words it.
 float Chain(const Bf16* x, const std::vector<float>& weights) {

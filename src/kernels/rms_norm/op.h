@@ -14,11 +14,13 @@
 namespace sluice::ops::rms_norm {
 
 struct Params {
-  const Bf16* x = nullptr;  // [n_rows, n_columns]
+  const Bf16* x = nullptr;       // [n_rows, n_columns]
+  const float* x_f32 = nullptr;  // or this, with weight_f32
   int64_t x_stride = 0;
   int64_t n_rows = 0;
   int32_t n_columns = 0;
   const Bf16* weight = nullptr;  // g [n_columns]
+  const float* weight_f32 = nullptr;
   float eps = 0;
   Bf16* out = nullptr;  // [n_rows, n_columns], may be x
   int64_t out_stride = 0;

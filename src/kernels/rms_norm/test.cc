@@ -56,6 +56,30 @@ TEST(RmsNorm, IsWithinABf16StepOfTheFormulaAndEqualsItInExact) {
   }
 }
 
+TEST(RmsNorm, Float32RowsThatAreBf16ValuesGiveTheSameBits) {
+  Samples samples(7);
+  const std::vector<Bf16> x = samples.Bf16s(3 * 77);
+  const std::vector<Bf16> weight = samples.Bf16s(77, 0.2F, 1);
+  std::vector<float> x_f32, weight_f32;
+  for (const Bf16 value : x) x_f32.push_back(ToFloat(value));
+  for (const Bf16 value : weight) weight_f32.push_back(ToFloat(value));
+  for (const Arithmetic arithmetic : kBothArithmetics) {
+    ThreadTeam team(2);
+    Stream stream{.team = team, .arithmetic = arithmetic};
+    std::vector<Bf16> out(x.size());
+    rms_norm::Run({.x_f32 = x_f32.data(),
+                   .x_stride = 77,
+                   .n_rows = 3,
+                   .n_columns = 77,
+                   .weight_f32 = weight_f32.data(),
+                   .eps = 1e-5F,
+                   .out = out.data(),
+                   .out_stride = 77},
+                  stream);
+    EXPECT_EQ(out, Normalize(x, weight, 1e-5F, arithmetic));
+  }
+}
+
 // op.h gives the order of the float32 sum; vector variants keep it.
 TEST(RmsNorm, Float32SumsIn16LanesAndATree) {
   constexpr size_t kColumns = 45;

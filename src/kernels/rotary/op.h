@@ -35,20 +35,28 @@ struct AngleParams {
 };
 void Angles(const AngleParams& params, Stream& stream);
 
+// Which two components of the last 2 * n_pairs of a head are one complex number.
+enum class Pairing : uint8_t {
+  kNeighbours,  // 2i and 2i + 1
+  kHalves,      // i and i + n_pairs
+};
+
 struct Params {
-  Bf16* x = nullptr;  // [n_rows, n_heads, head_dim], in place; rows x_stride values apart
+  Bf16* x = nullptr;       // [n_rows, n_heads, head_dim], in place; rows x_stride values apart
+  float* x_f32 = nullptr;  // or this
   int64_t x_stride = 0;
   int64_t n_rows = 0;
   int32_t n_heads = 1;
   int32_t head_dim = 0;
   const float* cos = nullptr;  // [n_rows, n_pairs]
   const float* sin = nullptr;
-  int32_t n_pairs = 0;  // the last 2 * n_pairs components of a head turn, neighbours as one number
+  int32_t n_pairs = 0;  // the last 2 * n_pairs components of a head turn
+  Pairing pairing = Pairing::kNeighbours;
   bool inverse = false;
 };
 
-// (even * cos - odd * sin, even * sin + odd * cos), each product and sum rounded to float, then
-// bf16.
+// (first * cos - second * sin, first * sin + second * cos), each product and sum rounded to float,
+// then to the type of x.
 void Run(const Params& params, Stream& stream);
 
 }  // namespace sluice::ops::rotary

@@ -29,13 +29,34 @@ void Stretch(const FrequencyParams& params, std::vector<float>& frequencies) {
   }
 }
 
-void RotateHead(const Params& params, const float* cos, const float* sin, Bf16* pairs) {
+float Load(Bf16 x) { return ToFloat(x); }
+float Load(float x) { return x; }
+void Store(float value, Bf16& x) { x = ToBf16(value); }
+void Store(float value, float& x) { x = value; }
+
+// x: the 2 * n_pairs components that turn.
+template <typename Value>
+void RotateHead(const Params& params, const float* cos, const float* sin, Value* x) {
+  const bool halves = params.pairing == Pairing::kHalves;
+  const int32_t step = halves ? 1 : 2;  // from pair to pair
+  const int32_t reach = halves ? params.n_pairs : 1;
   for (int32_t pair = 0; pair < params.n_pairs; ++pair) {
-    const float even = ToFloat(pairs[2 * pair]);
-    const float odd = ToFloat(pairs[2 * pair + 1]);
+    Value* at = x + pair * step;
+    const float first = Load(at[0]);
+    const float second = Load(at[reach]);
     const float turn = params.inverse ? -sin[pair] : sin[pair];
-    pairs[2 * pair] = ToBf16(even * cos[pair] - odd * turn);
-    pairs[2 * pair + 1] = ToBf16(even * turn + odd * cos[pair]);
+    Store(first * cos[pair] - second * turn, at[0]);
+    Store(first * turn + second * cos[pair], at[reach]);
+  }
+}
+
+template <typename Value>
+void RotateRow(const Params& params, int64_t row, Value* x) {
+  const float* cos = params.cos + row * params.n_pairs;
+  const float* sin = params.sin + row * params.n_pairs;
+  for (int32_t head = 0; head < params.n_heads; ++head) {
+    Value* end_of_head = x + row * params.x_stride + int64_t{head + 1} * params.head_dim;
+    RotateHead(params, cos, sin, end_of_head - 2 * params.n_pairs);
   }
 }
 
@@ -67,11 +88,10 @@ void Angles(const AngleParams& params, Stream& stream) {
 void Run(const Params& params, Stream& stream) {
   stream.team.Run(params.n_rows, [&](int64_t begin, int64_t end, int32_t) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* cos = params.cos + row * params.n_pairs;
-      const float* sin = params.sin + row * params.n_pairs;
-      for (int32_t head = 0; head < params.n_heads; ++head) {
-        Bf16* end_of_head = params.x + row * params.x_stride + (head + 1) * params.head_dim;
-        RotateHead(params, cos, sin, end_of_head - 2 * params.n_pairs);
+      if (params.x != nullptr) {
+        RotateRow(params, row, params.x);
+      } else {
+        RotateRow(params, row, params.x_f32);
       }
     }
   });

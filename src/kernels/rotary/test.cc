@@ -133,6 +133,40 @@ TEST(Rotary, TheInverseTurnsBack) {
             (std::vector<float>{1, 2, 4, -3, 14.5F, -7, 7, 8, 10, -9, 29.5F, -16}));
 }
 
+// What halves turn is what neighbours turn, with the components in another order; float32 rows do
+// not round to bf16.
+TEST(Rotary, HalvesTurnTheSamePairsFromOtherPlaces) {
+  constexpr int32_t kPairs = 5;
+  Samples samples(4);
+  std::vector<float> cos = samples.Floats(kPairs);
+  std::vector<float> sin = samples.Floats(kPairs);
+  const std::vector<float> x = samples.Floats(2 * kPairs);
+  std::vector<float> halves = x;
+  std::vector<float> neighbours(x.size());
+  for (size_t i = 0; i < kPairs; ++i) {
+    neighbours[2 * i] = x[i];
+    neighbours[2 * i + 1] = x[i + kPairs];
+  }
+  ThreadTeam team(1);
+  Stream stream{.team = team};
+  for (std::vector<float>* values : {&halves, &neighbours}) {
+    rotary::Run({.x_f32 = values->data(),
+                 .x_stride = 2 * kPairs,
+                 .n_rows = 1,
+                 .head_dim = 2 * kPairs,
+                 .cos = cos.data(),
+                 .sin = sin.data(),
+                 .n_pairs = kPairs,
+                 .pairing = values == &halves ? Pairing::kHalves : Pairing::kNeighbours},
+                stream);
+  }
+  for (size_t i = 0; i < kPairs; ++i) {
+    EXPECT_EQ(halves[i], neighbours[2 * i]);
+    EXPECT_EQ(halves[i + kPairs], neighbours[2 * i + 1]);
+    EXPECT_EQ(halves[i], x[i] * cos[i] - x[i + kPairs] * sin[i]);
+  }
+}
+
 TEST(Rotary, RowsAreIndependent) {
   constexpr int64_t kRows = 6;
   constexpr int64_t kStride = 3 * 24;

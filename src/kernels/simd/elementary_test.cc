@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/simd/flush_denormals.h"
+#include "kernels/simd/vector_exp.h"
 
 namespace sluice::simd {
 namespace {
@@ -51,6 +52,28 @@ TEST(Elementary, Float32FunctionsAreWithinTwoUlps) {
   EXPECT_LE(exp_error, 1.5);
   EXPECT_LE(sigmoid_error, 2.5);
   EXPECT_LE(silu_error, 2.5);
+}
+
+// Every bit pattern's kind, infinities and NaN included.
+TEST(Elementary, ExpInFourLanesHasTheBitsOfOne) {
+  for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 4 * 10007) {
+    float x[4];
+    for (uint32_t lane = 0; lane < 4; ++lane) {
+      x[lane] = std::bit_cast<float>(static_cast<uint32_t>(bits) + lane * 10007);
+    }
+    const Floats4 got = Exp4Float32(Floats4{x[0], x[1], x[2], x[3]});
+    for (int lane = 0; lane < 4; ++lane) {
+      const float want = ExpFloat32(x[lane]);
+      if (std::isnan(want)) {
+        ASSERT_TRUE(std::isnan(got[lane])) << x[lane];
+      } else {
+        ASSERT_EQ(got[lane], want) << x[lane];
+      }
+    }
+  }
+  for (const float x : {kInfinity, -kInfinity, 88.0F, 89.0F, -87.4F, 0.0F}) {
+    EXPECT_EQ(Exp4Float32(Floats4{x, 0, 0, 0})[0], ExpFloat32(x));
+  }
 }
 
 TEST(Elementary, ExpMeetsItsEnds) {

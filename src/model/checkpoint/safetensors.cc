@@ -21,7 +21,7 @@ constexpr std::string_view kMetadata = "__metadata__";  // free text of whoever 
 constexpr int32_t kHeaderDepth = 3;
 
 // What dtypes a file may have: those of checkpoints and of our own outputs.
-constexpr std::string_view kDTypes = "BF16, F32, F8_E4M3, F8_E8M0, I8, U8, I32, I64";
+constexpr std::string_view kDTypes = "BF16, F32, F8_E4M3, F8_E8M0, I8, U8, I32, I64, F16";
 
 // Nothing when the product leaves 63 bits.
 std::optional<int64_t> BytesOf(DType dtype, const Shape& shape) {

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/limits.h"
-#include "model/deepseek_v41/config_reader_impl.h"
+#include "model/checkpoint/config_reader.h"
 
 namespace sluice::model::deepseek_v41 {
 namespace {

@@ -263,13 +263,6 @@ bool IsVisionName(std::string_view name) {
   return name.starts_with("vision.") || name.starts_with("aligner.");
 }
 
-PartSum& PartSum::operator+=(const PartSum& other) {
-  n_parameters += other.n_parameters;
-  n_bytes += other.n_bytes;
-  n_tensors += other.n_tensors;
-  return *this;
-}
-
 std::array<PartSum, kNumParts> SumByPart(const std::vector<TensorSpec>& tensors) {
   std::array<PartSum, kNumParts> sums = {};
   for (const TensorSpec& tensor : tensors) {

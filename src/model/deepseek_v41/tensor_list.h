@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/checkpoint/part_sum.h"
 #include "model/checkpoint/safetensors.h"
 #include "model/deepseek_v41/config.h"
 #include "tensor/dtype.h"
@@ -62,15 +63,6 @@ std::vector<TensorSpec> ListTensors(const Config& config);
 
 // Belongs to the image encoder, by its name; such a tensor is let pass unknown (text only today).
 bool IsVisionName(std::string_view name);
-
-struct PartSum {
-  int64_t n_parameters = 0;
-  int64_t n_bytes = 0;
-  int64_t n_tensors = 0;
-
-  PartSum& operator+=(const PartSum& other);
-  friend bool operator==(const PartSum&, const PartSum&) = default;
-};
 
 // By part; the table of spec model.md §2.4.
 std::array<PartSum, kNumParts> SumByPart(const std::vector<TensorSpec>& tensors);

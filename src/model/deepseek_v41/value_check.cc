@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <tuple>
 
 #include "base/check.h"
+#include "model/checkpoint/value_sum.h"
 #include "model/deepseek_v41/tensor_list.h"
 #include "model/deepseek_v41/weights.h"
 
@@ -39,26 +38,6 @@ int64_t FindBad(ConstBytes bytes, const IsBad& is_bad) {
     return std::find_if(values + begin, values + end, is_bad) - values;
   }
   return n;
-}
-
-// Each round is one to one in the sum and in the word, so a changed word changes its lane whatever
-// follows. Four lanes, because a multiplication waits for the one before it. Nobody attacks a model
-// of his own: SHA-256 would take minutes of loading.
-void AddTo(ValueCheck::Sum& sum, ConstBytes bytes) {
-  constexpr uint64_t kOdd = 0x9E37'79B9'7F4A'7C15;  // 2^64 / golden ratio
-  const auto add = [](uint64_t& lane, uint64_t word) {
-    lane = std::rotl((lane ^ word) * kOdd, 29);
-  };
-  constexpr size_t kRoundBytes = sizeof(ValueCheck::Sum);
-  const size_t n_whole = bytes.size() / kRoundBytes * kRoundBytes;
-  ValueCheck::Sum words{};
-  for (size_t at = 0; at < n_whole; at += kRoundBytes) {
-    std::memcpy(words.data(), bytes.data() + at, kRoundBytes);
-    for (size_t lane = 0; lane < sum.size(); ++lane) add(sum[lane], words[lane]);
-  }
-  words = {};
-  std::memcpy(words.data(), bytes.data() + n_whole, bytes.size() - n_whole);
-  for (size_t lane = 0; lane < sum.size(); ++lane) add(sum[lane], words[lane] + bytes.size());
 }
 
 // What is wrong with the values, or an empty text; first: index of the first value of `bytes`.
@@ -124,7 +103,7 @@ Status ValueCheck::Step() {
       return {ErrorCode::kCorrupt, fmt::format("{}/{}: tensor {}: {}", checkpoint_.folder(), file(),
                                                entry.name, complaint)};
     }
-    AddTo(sum_, bytes);
+    AddToSum(sum_, bytes);
     n_left -= n_bytes;
     done_bytes_ += n_bytes;
     at_ += n_bytes;

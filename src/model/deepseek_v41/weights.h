@@ -7,7 +7,6 @@
 
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "base/result.h"
 #include "kernels/moe_ffn/op.h"
 #include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/value_sum.h"
 #include "model/deepseek_v41/config.h"
 #include "model/deepseek_v41/tensor_list.h"
 #include "tensor/formats.h"
@@ -139,8 +139,7 @@ class ValueCheck {
   Status Step();
 
   // Once done: of all bytes that were read. Another value anywhere gives another sum.
-  using Sum = std::array<uint64_t, 4>;
-  const Sum& sum() const { return sum_; }
+  const ValueSum& sum() const { return sum_; }
 
   int64_t done_bytes() const { return done_bytes_; }
   int64_t total_bytes() const { return total_bytes_; }
@@ -158,7 +157,7 @@ class ValueCheck {
   int64_t at_ = 0;  // within the next tensor
   int64_t done_bytes_ = 0;
   int64_t total_bytes_ = 0;
-  Sum sum_{1, 2, 3, 4};
+  ValueSum sum_ = kEmptySum;
 };
 
 }  // namespace sluice::model::deepseek_v41

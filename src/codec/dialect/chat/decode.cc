@@ -19,7 +19,6 @@
 #include "codec/dialect/schema_check.h"
 #include "codec/dialect/service_tier.h"
 #include "codec/dialect/tool_check.h"
-#include "codec/format/deepseek_v41/format.h"
 
 namespace sluice::codec::chat {
 namespace {
@@ -193,7 +192,7 @@ Result<DecodedRequest> Decode(std::string_view body, const PrepareContext& conte
   if (!json) return std::move(json.error().AddContext("invalid JSON request"));
   Body fields;
   SLUICE_TRY(ReadBody(json->root(), context.strict, fields));
-  DecodedRequest request;
+  DecodedRequest request{.sampling = context.format.sampling()};
   request.ignored_fields = std::move(fields.unknown_fields);
   SLUICE_TRY(Convert(fields, context, request));
   if (fields.is_to_be_stored) request.ignored_fields.push_back("store");

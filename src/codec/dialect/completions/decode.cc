@@ -19,7 +19,6 @@
 #include "codec/dialect/field_table.h"
 #include "codec/dialect/request_check.h"
 #include "codec/dialect/sampling.h"
-#include "codec/format/deepseek_v41/format.h"
 
 namespace sluice::codec::completions {
 namespace {
@@ -123,9 +122,7 @@ Status ReadBody(const JsonValue& root, bool strict, Body& body) {
   return Status::Ok();
 }
 
-Status ReadEchoOfIds(const std::vector<TokenId>& ids,
-                     const deepseek_v41::Format& format,
-                     std::string& echo) {
+Status ReadEchoOfIds(const std::vector<TokenId>& ids, Format format, std::string& echo) {
   std::string bytes;
   for (const TokenId id : ids) {
     bytes += format.text(id);
@@ -204,6 +201,10 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
   RawPrompt& prompt = request.conversation.raw.emplace();
   SLUICE_TRY(ReadPrompt(body.prompt, context.format.n_tokens(), prompt));
   if (body.suffix && !body.suffix->empty()) {
+    if (!context.format.fills_in()) {
+      return Status::InvalidField(
+          "suffix", "`suffix` cannot be used: this model does not fill in the middle");
+    }
     if (!prompt.ids.empty())
       return Status::InvalidField("suffix", "`suffix` needs a `prompt` of text, not of token ids");
     prompt.suffix = std::string(*body.suffix);
@@ -224,7 +225,7 @@ Result<DecodedRequest> Decode(std::string_view body, const PrepareContext& conte
   if (!json) return std::move(json.error().AddContext("invalid JSON request"));
   Body fields;
   SLUICE_TRY(ReadBody(json->root(), context.strict, fields));
-  DecodedRequest request;
+  DecodedRequest request{.sampling = context.format.sampling()};
   SLUICE_TRY(Convert(fields, context, request));
   request.ignored_fields = std::move(fields.unknown_fields);
   return request;

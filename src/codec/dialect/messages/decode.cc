@@ -123,7 +123,7 @@ Result<DecodedRequest> Decode(std::string_view body, const PrepareContext& conte
   if (!json) return std::move(json.error().AddContext("invalid JSON request"));
   Body fields{.extensions = context.profile.extensions};
   SLUICE_TRY(ReadBody(json->root(), fields));
-  DecodedRequest request;
+  DecodedRequest request{.sampling = context.format.sampling()};
   request.ignored_fields = std::move(fields.unknown_fields);
   SLUICE_TRY(Convert(fields, context, request));
   return request;

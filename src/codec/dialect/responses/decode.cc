@@ -147,7 +147,9 @@ Status Convert(const Body& body, const PrepareContext& context, DecodedRequest& 
   answer.tools = Callable(conversation);
   request.request_class = ClassAsked(body.service_tier, context.request_class);
   answer.echo =
-      EchoOf(body, resolved.previous, request.request_class.value_or(wire::RequestClass::kDefault));
+      EchoOf(body, {.previous = resolved.previous,
+                    .request_class = request.request_class.value_or(wire::RequestClass::kDefault),
+                    .unasked = context.format.sampling()});
   answer.keep = KeepAs(body, context, resolved);
   return Status::Ok();
 }
@@ -160,7 +162,7 @@ Result<DecodedRequest> Decode(std::string_view body, const PrepareContext& conte
   Body fields;
   SLUICE_TRY(
       ReadBody(json->root(), {.strict = context.strict, .profile = context.profile}, fields));
-  DecodedRequest request;
+  DecodedRequest request{.sampling = context.format.sampling()};
   request.ignored_fields = std::move(fields.unknown_fields);
   SLUICE_TRY(Convert(fields, context, request));
   return request;

@@ -127,7 +127,7 @@ void WriteTools(const Body& body, JsonWriter& w) {
 
 }  // namespace
 
-std::string EchoOf(const Body& body, std::string_view previous, wire::RequestClass request_class) {
+std::string EchoOf(const Body& body, const EchoParams& params) {
   std::string text;
   JsonWriter w(text);
   w.Object();
@@ -143,19 +143,19 @@ std::string EchoOf(const Body& body, std::string_view previous, wire::RequestCla
   w.Key("parallel_tool_calls").Bool(body.parallel_tool_calls.value_or(true));
   w.Key("presence_penalty").Double(0);
   w.Key("previous_response_id");
-  previous.empty() ? w.Null() : w.String(previous);
+  params.previous.empty() ? w.Null() : w.String(params.previous);
   w.Key("prompt_cache_key").Null();
   w.Key("prompt_cache_retention").Null();
   WriteReasoning(body, w);
   w.Key("safety_identifier").Null();
-  w.Key("service_tier").String(TierName(request_class));
-  w.Key("temperature").Double(body.temperature.value_or(1));
+  w.Key("service_tier").String(TierName(params.request_class));
+  w.Key("temperature").Double(body.temperature.value_or(params.unasked.temperature));
   WriteFormat(body, w);
   w.Key("tool_choice");
   body.tool_choice_asked.exists() ? w.Raw(body.tool_choice_asked.ToText()) : w.String("auto");
   WriteTools(body, w);
   w.Key("top_logprobs").Uint(body.top_logprobs.value_or(0));
-  w.Key("top_p").Double(body.top_p.value_or(1));
+  w.Key("top_p").Double(body.top_p.value_or(params.unasked.top_p));
   w.Key("truncation").String("disabled");
   w.Key("user");
   WriteText(body.user, w);

@@ -10,7 +10,12 @@
 
 namespace sluice::codec::responses {
 
-// Members of a JSON object, without braces. `previous`: the response that was gone on from.
-std::string EchoOf(const Body& body, std::string_view previous, wire::RequestClass request_class);
+struct EchoParams {
+  std::string_view previous;  // the response that was gone on from; empty: none
+  wire::RequestClass request_class = wire::RequestClass::kDefault;
+  wire::SamplingParams unasked;  // what counts where the request says nothing
+};
+// Members of a JSON object, without braces.
+std::string EchoOf(const Body& body, const EchoParams& params);
 
 }  // namespace sluice::codec::responses

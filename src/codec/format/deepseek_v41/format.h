@@ -77,6 +77,10 @@ class Format {
   TokenId control(Control control) const { return controls_[static_cast<size_t>(control)]; }
   // `id` is in the vocabulary.
   TokenKind kind(TokenId id) const { return kinds_[static_cast<size_t>(id.value)]; }
+  // The one that ends an answer.
+  std::span<const TokenId> ends() const {
+    return {&controls_[static_cast<size_t>(Control::kEnd)], 1};
+  }
   // Control tokens that an answer never holds (spec recipe.md §8.1): all but the end of sentence,
   // the end of thinking, the mark of calls and grounding tokens. By id.
   std::span<const TokenId> stray() const { return stray_; }

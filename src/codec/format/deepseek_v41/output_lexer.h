@@ -27,13 +27,13 @@
 
 #include "base/ids.h"
 #include "codec/conversation.h"
-#include "codec/format/deepseek_v41/character_reader.h"
-#include "codec/format/deepseek_v41/event_list.h"
+#include "codec/format/character_reader.h"
 #include "codec/format/deepseek_v41/format.h"
-#include "codec/format/deepseek_v41/json_filter.h"
 #include "codec/format/deepseek_v41/plain_calls.h"
 #include "codec/format/deepseek_v41/reasoning_counter.h"
 #include "codec/format/deepseek_v41/repairing_calls.h"
+#include "codec/format/event_list.h"
+#include "codec/format/json_filter.h"
 #include "codec/format/stop_set.h"
 #include "codec/format/visible_tokens.h"
 #include "codec/output_event.h"
@@ -62,8 +62,8 @@ class OutputLexer {
   // string.
   std::span<const OutputEvent> End(bool at_limit);
 
-  // The lexer has seen the end of the answer by itself: nothing that follows is shown or counted.
-  enum class Ended : uint8_t { kNot, kStopString, kCallsClosed, kEndOfSentence };
+  // The lexer has seen the end of the answer by itself.
+  using Ended = OutputEnd;
   Ended ended() const { return ended_; }
   std::string_view stop_string() const { return stop_string_; }  // kStopString
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "codec/format/deepseek_v41/event_list.h"
+#include "codec/format/event_list.h"
 
 namespace sluice::codec::deepseek_v41 {
 

@@ -13,9 +13,10 @@
 #include "base/json.h"
 #include "codec/call_id.h"
 #include "codec/format/deepseek_v41/fixed_texts.h"
-#include "codec/format/deepseek_v41/json_text.h"
+#include "codec/format/deepseek_v41/format.h"
 #include "codec/format/deepseek_v41/tool_text.h"
-#include "codec/format/deepseek_v41/turns.h"
+#include "codec/format/json_text.h"
+#include "codec/format/turns.h"
 
 namespace sluice::codec::deepseek_v41 {
 namespace {
@@ -29,12 +30,12 @@ class Renderer {
 
   Prompt Take() {
     prompt_.text.reserve(SizeEstimate());
-    prompt_.Add(Control::kBegin);
+    prompt_.AddControl(Control::kBegin);
     std::vector<Turn> turns = TurnsOf(conversation_.messages);
     const bool starts_with_system = !turns.empty() && turns[0].role == Role::kSystem;
     if (HasAdditions() && !starts_with_system) turns.insert(turns.begin(), {Role::kSystem, {}});
     if (turns.empty()) {
-      prompt_.Add(Control::kAssistant);
+      prompt_.AddControl(Control::kAssistant);
       AddThinkingMark();
       return std::move(prompt_);
     }
@@ -76,7 +77,7 @@ class Renderer {
   }
 
   void AddBegin(Role first) {
-    if (conversation_.thinking || first == Role::kSystem) prompt_.Add(Control::kSystem);
+    if (conversation_.thinking || first == Role::kSystem) prompt_.AddControl(Control::kSystem);
     if (!conversation_.thinking) return;
     prompt_.Add(kEffortBefore);
     prompt_.Add(fmt::to_string(conversation_.effort));
@@ -87,7 +88,7 @@ class Renderer {
     const Turn& turn = turns[i];
     switch (turn.role) {
       case Role::kSystem:
-        if (i > 0) prompt_.Add(Control::kSystem);
+        if (i > 0) prompt_.AddControl(Control::kSystem);
         if (turn.messages.empty()) return;
         AddText(turn.messages[0]);
         if (!turn.messages[0].tools.empty()) AddUpdatedTools(turn.messages[0].tools, prompt_);
@@ -106,7 +107,7 @@ class Renderer {
         prompt_.Add("</tool_result>");
         return;
       case Role::kLatestReminder:
-        prompt_.Add(Control::kReminder);
+        prompt_.AddControl(Control::kReminder);
         AddText(turn.messages[0]);
         return;
       case Role::kAssistant:
@@ -117,7 +118,7 @@ class Renderer {
   void AddUserLead(const std::vector<Turn>& turns, size_t i) {
     const bool continues =
         i > 0 && (turns[i - 1].role == Role::kUser || turns[i - 1].role == Role::kTool);
-    continues ? prompt_.Add("\n\n") : prompt_.Add(Control::kUser);
+    continues ? prompt_.Add("\n\n") : prompt_.AddControl(Control::kUser);
   }
 
   // Images stand where they were; each is one control token.
@@ -127,19 +128,18 @@ class Renderer {
     for (const Image& image : message.images) {
       SLUICE_CHECK(image.offset >= at && image.offset <= text.size());
       prompt_.Add(text.substr(at, image.offset - at));
-      prompt_.Add(Control::kImage);
-      prompt_.images.push_back(&image);
+      prompt_.AddImage(Control::kImage, image);
       at = image.offset;
     }
     prompt_.Add(text.substr(at));
   }
 
   void AddAssistant(const Message& message, size_t i) {
-    prompt_.Add(Control::kAssistant);
-    const size_t begin = prompt_.marks.size();
+    prompt_.AddControl(Control::kAssistant);
+    const Prompt::Place begin = prompt_.Here();
     const bool shows = conversation_.thinking && i > 0 && (!drops_reasoning_ || message.is_prefix);
     if (shows) {
-      prompt_.Add(Control::kThink);
+      prompt_.AddControl(Control::kThink);
       if (message.reasoning) AddGrounded(*message.reasoning);
     }
     const bool lacks_reasoning =
@@ -148,14 +148,15 @@ class Renderer {
     const bool is_open =
         shows && message.is_prefix && message.text.empty() && message.calls.empty();
     if (is_open) return;
-    prompt_.Add(Control::kEndThink);
+    prompt_.AddControl(Control::kEndThink);
     AddGrounded(message.text);
     if (!message.calls.empty()) AddCalls(message.calls, prompt_);
     if (message.is_prefix) return;
-    prompt_.Add(Control::kEnd);
+    prompt_.AddControl(Control::kEnd);
     prompt_.turns.push_back({.begin = begin,
                              .end = prompt_.marks.size(),
                              .message = &message,
+                             .first = prompt_.marks[begin.n_marks].control,
                              .lacks_reasoning = lacks_reasoning});
   }
 
@@ -175,7 +176,7 @@ class Renderer {
         continue;
       }
       prompt_.Add(text.substr(begin, at - begin));
-      prompt_.Add(static_cast<Control>(i));
+      prompt_.AddControl(static_cast<Control>(i));
       at += SpellingOf(static_cast<Control>(i)).size();
       begin = at;
     }
@@ -183,15 +184,15 @@ class Renderer {
   }
 
   void AddThinkingMark() {
-    prompt_.Add(conversation_.thinking ? Control::kThink : Control::kEndThink);
+    prompt_.AddControl(conversation_.thinking ? Control::kThink : Control::kEndThink);
   }
 
   void AddTail() {
     const Message* last = conversation_.messages.empty() ? nullptr : &conversation_.messages.back();
     if (last != nullptr && last->role == Role::kAssistant && last->is_prefix) return;
-    prompt_.Add(Control::kAssistant);
+    prompt_.AddControl(Control::kAssistant);
     // Reasoning that will not be shown again changes what stands behind it.
-    if (!conversation_.thinking || !drops_reasoning_) prompt_.answer = prompt_.marks.size();
+    if (!conversation_.thinking || !drops_reasoning_) prompt_.answer = prompt_.Here();
     AddThinkingMark();
     if (OpensCalls(conversation_)) AddCallsOpening(prompt_);
   }
@@ -215,13 +216,13 @@ class Renderer {
 // Without a template; fill in the middle in the order of spec recipe.md §12.
 Prompt RenderRaw(const RawPrompt& raw) {
   Prompt prompt;
-  prompt.Add(Control::kBegin);
-  if (raw.suffix) prompt.Add(Control::kFimBegin);
+  prompt.AddControl(Control::kBegin);
+  if (raw.suffix) prompt.AddControl(Control::kFimBegin);
   prompt.Add(raw.text);
   if (!raw.suffix) return prompt;
-  prompt.Add(Control::kFimHole);
+  prompt.AddControl(Control::kFimHole);
   prompt.Add(*raw.suffix);
-  prompt.Add(Control::kFimEnd);
+  prompt.AddControl(Control::kFimEnd);
   return prompt;
 }
 

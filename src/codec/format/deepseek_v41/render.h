@@ -4,7 +4,7 @@
 #pragma once
 
 #include "codec/conversation.h"
-#include "codec/format/deepseek_v41/prompt.h"
+#include "codec/format/prompt.h"
 #include "codec/profile.h"
 
 namespace sluice::codec::deepseek_v41 {

@@ -66,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     conversation.messages.back().is_prefix = true;
   }
 
-  const Prompt prompt = Render(conversation, {});
+  const sluice::codec::Prompt prompt = Render(conversation, {});
   const auto& format = sluice::codec::SampleFormat();
   const std::vector<sluice::TokenId> ids = Encode(prompt, format).ids;
   std::string text;

@@ -18,8 +18,8 @@
 #include <string_view>
 
 #include "codec/conversation.h"
-#include "codec/format/deepseek_v41/event_list.h"
 #include "codec/format/deepseek_v41/tag_reader.h"
+#include "codec/format/event_list.h"
 
 namespace sluice::codec::deepseek_v41 {
 

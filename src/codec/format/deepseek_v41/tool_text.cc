@@ -7,7 +7,8 @@
 #include "base/json.h"
 #include "base/json_writer.h"
 #include "codec/format/deepseek_v41/fixed_texts.h"
-#include "codec/format/deepseek_v41/json_text.h"
+#include "codec/format/deepseek_v41/format.h"
+#include "codec/format/json_text.h"
 #include "codec/json_escape.h"
 
 namespace sluice::codec::deepseek_v41 {
@@ -22,7 +23,7 @@ void AddFixed(std::string_view text, Prompt& prompt) {
     for (const Control control : kMarked) {
       if (!text.substr(at).starts_with(SpellingOf(control))) continue;
       prompt.Add(text.substr(begin, at - begin));
-      prompt.Add(control);
+      prompt.AddControl(control);
       n = SpellingOf(control).size();
       begin = at + n;
     }
@@ -67,7 +68,7 @@ void AddSchemaLines(std::span<const Tool> tools, bool with_deferred, Prompt& pro
 // `<` or `</`, the markup's token, and the rest of the tag.
 void AddTag(std::string_view opening, std::string_view rest, Prompt& prompt) {
   prompt.Add(opening);
-  prompt.Add(Control::kDsml);
+  prompt.AddControl(Control::kDsml);
   prompt.Add(rest);
 }
 

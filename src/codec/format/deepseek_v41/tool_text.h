@@ -5,7 +5,7 @@
 #include <span>
 
 #include "codec/conversation.h"
-#include "codec/format/deepseek_v41/prompt.h"
+#include "codec/format/prompt.h"
 
 namespace sluice::codec::deepseek_v41 {
 

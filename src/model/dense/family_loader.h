@@ -1,0 +1,40 @@
+// FamilyLoader: the part of model/loader.h that belongs to dense models. Owned by one thread.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "env/file_system.h"
+#include "model/checkpoint/model_place.h"
+#include "model/dense/source.h"
+#include "model/dense/weights.h"
+#include "model/loaded_model.h"
+
+namespace sluice::model::dense {
+
+class FamilyLoader {
+ public:
+  static Result<FamilyLoader> Open(FileSystem& fs, const ModelPlace& place);
+
+  LoadProgress progress() const;
+  int32_t n_vocab() const { return n_vocab_; }
+  // The first n_tokens rows of embedding and head are all that the model has; before Take.
+  Status KeepTokens(int32_t n_tokens);
+  bool done() const { return check_->done(); }
+  Status Step() { return check_->Step(); }
+  LoadedModel Take();
+
+ private:
+  FamilyLoader() = default;
+  std::string WeightsRevision() const;
+
+  std::unique_ptr<Source> source_;
+  Weights weights_;
+  int32_t n_vocab_ = 0;
+  std::unique_ptr<ValueCheck> check_;  // null once taken
+};
+
+}  // namespace sluice::model::dense
