@@ -4,6 +4,7 @@ import {ApiError, streamChat} from './api.js';
 import {Conversation, addChunk} from './conversation.js';
 import {AssistantView, ToolView, UserView} from './message.js';
 import {settings} from './settings.js';
+import {tabStorage} from './storage.js';
 
 // As near to the end as this counts as being there.
 const END_PIXELS = 60;
@@ -12,7 +13,7 @@ const SAVE_MS = 1000;
 const LEAVE_MS = 2000;
 
 export class Chat {
-  #conversation = Conversation.load(sessionStorage);
+  #conversation = Conversation.load(tabStorage);
   #list = document.getElementById('messages');
   #scroller = document.getElementById('scroller');
   #input = document.getElementById('input');
@@ -52,7 +53,7 @@ export class Chat {
     });
     window.addEventListener('beforeunload', () => (this.#leftAt = performance.now()));
     window.addEventListener('pagehide', () => {
-      if (this.#running !== null) this.#conversation.save(sessionStorage);
+      if (this.#running !== null) this.#conversation.save(tabStorage);
     });
   }
 
@@ -68,7 +69,7 @@ export class Chat {
   startAnew() {
     this.stop();
     this.#conversation = new Conversation();
-    this.#conversation.save(sessionStorage);
+    this.#conversation.save(tabStorage);
     this.#showAll();
     this.focus();
   }
@@ -128,7 +129,7 @@ export class Chat {
       this.#fail(error, message, running.signal);
     }
     view.finish();
-    if (this.#conversation === conversation) conversation.save(sessionStorage);
+    if (this.#conversation === conversation) conversation.save(tabStorage);
     if (this.#running !== running) return;  // another answer has begun
     this.#running = null;
     this.#showRunning();
@@ -146,14 +147,14 @@ export class Chat {
   #saveNowAndThen(conversation) {
     if (this.#conversation !== conversation || performance.now() < this.#savedAt + SAVE_MS) return;
     this.#savedAt = performance.now();
-    conversation.save(sessionStorage);
+    conversation.save(tabStorage);
   }
 
   // --- what is shown ---
 
   #add(message) {
     this.#conversation.messages.push(message);
-    this.#conversation.save(sessionStorage);
+    this.#conversation.save(tabStorage);
     const view = this.#viewOf(message, true);
     this.#list.append(view.node);
     this.#showWelcome();

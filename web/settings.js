@@ -1,12 +1,14 @@
 // What the reader has chosen. Stays in this browser: the settings in localStorage, the key in
 // sessionStorage alone, so it is gone with the tab.
 
+import {tabStorage} from './storage.js';
+
 const STORAGE_NAME = 'sluice.settings';
 const KEY_NAME = 'sluice.key';
 
 const DEFAULTS = {model: '', system: '', temperature: '', top_p: '', max_tokens: '', thinking: 'default', tools: ''};
 
-export const settings = {...DEFAULTS, key: sessionStorage.getItem(KEY_NAME) ?? '', ...stored()};
+export const settings = {...DEFAULTS, key: tabStorage.getItem(KEY_NAME) ?? '', ...stored()};
 
 function stored() {
   try {
@@ -20,7 +22,7 @@ function stored() {
 export function saveSettings() {
   const {key, ...rest} = settings;
   try {
-    sessionStorage.setItem(KEY_NAME, key);
+    tabStorage.setItem(KEY_NAME, key);
     localStorage.setItem(STORAGE_NAME, JSON.stringify(rest));
   } catch {
     // Storage is full or forbidden: they hold until the page goes.

@@ -158,6 +158,23 @@ def test_what_is_stored_by_others_does_not_break_it(visit):
         page.answered(1)
 
 
+def test_it_works_where_storage_is_forbidden(visit):
+    forbid = """for (const name of ['sessionStorage', 'localStorage']) {
+      const get = () => { throw new DOMException('forbidden', 'SecurityError'); };
+      Object.defineProperty(window, name, {get});
+    }"""
+    with Server(script=[OK], options=["--api-key", KEY]) as server, visit(server) as page:
+        page.context.add_init_script(forbid)
+        page.tab.reload()
+        page.tab.wait_for_selector("#settings[open]")
+        page.tab.keyboard.type(KEY)
+        close_settings(page)
+        page.ask("hi")
+        assert page.answered(1).locator("> .md").inner_text() == "Fine answer"
+        page.tab.click("#new")
+        assert page.count("article") == 0
+
+
 def test_a_key_is_asked_for_entered_and_forgotten_with_the_tab(visit):
     with Server(script=[OK], options=["--api-key", KEY]) as server, visit(server) as page:
         page.tab.wait_for_selector("#settings[open]")
