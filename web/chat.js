@@ -1,7 +1,7 @@
 // The chat: messages, the line to write in, and the one answer that may be under way.
 
 import {ApiError, streamChat} from './api.js';
-import {Conversation, addChunk} from './conversation.js';
+import {Conversation, SettingsError, addChunk} from './conversation.js';
 import {AssistantView, ToolView, UserView} from './message.js';
 import {settings} from './settings.js';
 import {tabStorage} from './storage.js';
@@ -112,7 +112,6 @@ export class Chat {
 
   async #answer() {
     const conversation = this.#conversation;
-    const body = conversation.request(settings);
     const message = {role: 'assistant', content: ''};
     const view = this.#add(message);
     const running = (this.#running = new AbortController());
@@ -120,6 +119,7 @@ export class Chat {
     view.waitFor(null);
     this.#scrollToEnd();
     try {
+      const body = conversation.request(settings);
       for await (const chunk of streamChat(body, running.signal)) {
         if (chunk.prompt_progress) view.waitFor(chunk.prompt_progress);
         view.add(addChunk(message, chunk));
@@ -140,7 +140,8 @@ export class Chat {
     const isWanted = signal.aborted || performance.now() < this.#leftAt + LEAVE_MS;
     message.end = isWanted ? 'stopped' : 'error';
     if (isWanted) return;
-    message.error = error instanceof ApiError ? error.message : `The page failed: ${error.message}`;
+    const isForReader = error instanceof ApiError || error instanceof SettingsError;
+    message.error = isForReader ? error.message : `The page failed: ${error.message}`;
     if (error.status === 401) this.#onUnauthorized(error.message);
   }
 

@@ -11,6 +11,25 @@ const MAX_MESSAGES = 2000;
 // Browsers give five million to an address; the oldest messages are let go of first.
 const MAX_STORED_CHARS = 2_000_000;
 
+const NUMBERS = {temperature: 'Temperature', top_p: 'Top p', max_tokens: 'Most tokens'};
+
+/** Settings that cannot be sent: the name of each, and why. */
+export function wrongSettings(settings) {
+  const wrong = {};
+  for (const [name, label] of Object.entries(NUMBERS)) {
+    if (!Number.isFinite(Number(settings[name]))) wrong[name] = `${label} must be a number such as 0.5 or 20`;
+  }
+  try {
+    if (settings.tools !== '' && !Array.isArray(JSON.parse(settings.tools))) wrong.tools = 'Tools must be a JSON list';
+  } catch (error) {
+    wrong.tools = `Tools must be a JSON list: ${error.message}`;
+  }
+  return wrong;
+}
+
+/** The settings hold what cannot be sent. */
+export class SettingsError extends Error {}
+
 export class Conversation {
   constructor(messages = []) {
     this.messages = messages;
@@ -57,8 +76,11 @@ export class Conversation {
   /**
    * The body of a request for the next answer.
    * @param {object} settings as settings.js has them
+   * @throws {SettingsError} if they cannot be sent
    */
   request(settings) {
+    const [wrong] = Object.values(wrongSettings(settings));
+    if (wrong !== undefined) throw new SettingsError(`The settings cannot be sent. ${wrong}`);
     const messages = this.messages.filter(isSent).map(wireMessage);
     if (settings.system !== '') messages.unshift({role: 'system', content: settings.system});
     const body = {
@@ -68,7 +90,7 @@ export class Conversation {
       stream_options: {include_usage: true},
       return_progress: true,
     };
-    for (const name of ['temperature', 'top_p', 'max_tokens']) {
+    for (const name of Object.keys(NUMBERS)) {
       if (settings[name] !== '') body[name] = Number(settings[name]);
     }
     if (settings.tools !== '') body.tools = JSON.parse(settings.tools);

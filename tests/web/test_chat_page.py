@@ -1,5 +1,6 @@
 """The chat in a browser, over the real server."""
 
+import json
 import re
 import socket
 
@@ -240,6 +241,39 @@ def test_settings_are_sent_and_kept(visit):
         assert (body["temperature"], body["max_tokens"]) == (0.5, 7)
         assert body["thinking"] == {"type": "disabled"} and "top_p" not in body
         assert "cut at the limit" in page.text(".facts")
+
+
+def test_settings_that_cannot_be_sent_are_told_and_not_taken_over(visit):
+    broken = {"tools": "[{", "temperature": "0,7"}
+    with Server(script=[OK]) as server, visit(server) as page:
+        bodies = []
+        page.tab.on("request", lambda r: r.post_data and bodies.append(r.post_data_json))
+        page.tab.click("#open-settings")
+        page.tab.fill("#set-temperature", "0.5")
+        close_settings(page)
+        page.tab.click("#open-settings")
+        for name, value in broken.items():
+            page.tab.fill(f"#set-{name}", value)
+        page.tab.click("#settings-close")
+        assert page.tab.locator("#settings").is_visible()
+        assert "JSON" in page.text("#tools-wrong")
+        assert "Temperature must be a number" in page.text("#numbers-wrong")
+        page.tab.keyboard.press("Escape")
+        page.tab.wait_for_selector("#settings", state="hidden")
+        page.ask("hi")
+        assert page.answered(1).locator("> .md").inner_text() == "Fine answer"
+        assert bodies[-1]["temperature"] == 0.5 and "tools" not in bodies[-1]
+
+
+def test_stored_settings_that_cannot_be_sent_are_told(visit):
+    with Server(script=[OK]) as server, visit(server) as page:
+        for n, (name, value) in enumerate({"tools": "[{", "top_p": "0,7"}.items(), 1):
+            store = "text => localStorage.setItem('sluice.settings', text)"
+            page.tab.evaluate(store, json.dumps({name: value}))
+            page.tab.reload()
+            page.ask("hi")
+            assert "The settings cannot be sent" in page.answered(n).locator(".error").inner_text()
+        assert not any(url.endswith("/v1/chat/completions") for url in page.requests)
 
 
 def test_calls_are_shown_and_their_results_given(visit):

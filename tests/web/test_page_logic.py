@@ -100,3 +100,11 @@ def test_the_talk_that_is_stored_is_bounded_by_its_newest(call):
       return [kept.length, kept.at(-1).content.slice(0, 2), [...store.values()][0].length];"""
     n_kept, last, n_chars = call("conversation.js", body)
     assert 5 <= n_kept < 50 and last == "49" and n_chars <= 2_000_000
+
+
+def test_settings_that_cannot_be_sent_are_found(call):
+    none = {"temperature": "", "top_p": "", "max_tokens": "", "tools": ""}
+    good = [{}, {"temperature": "0.7", "max_tokens": "20"}, {"tools": "[]"}]
+    bad = [{"temperature": "0,7"}, {"top_p": "much"}, {"max_tokens": "1e400"}, {"tools": "{}"}, {"tools": "[{"}]
+    told = call("conversation.js", "return x.map((s) => Object.keys(m.wrongSettings(s)));", [none | s for s in [*good, *bad]])
+    assert told == [[], [], [], ["temperature"], ["top_p"], ["max_tokens"], ["tools"], ["tools"]]
