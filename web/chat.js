@@ -86,6 +86,7 @@ export class Chat {
 
   #ask(text) {
     this.#add({role: 'user', content: text});
+    for (const form of this.#list.querySelectorAll('.result')) form.remove();  // no call waits any more
     this.#answer();
   }
 
@@ -167,6 +168,7 @@ export class Chat {
     if (message.role === 'tool') return new ToolView(message);
     const actions = {
       regenerate: () => this.#regenerate(message),
+      isOpen: (call) => this.#conversation.openCalls().includes(call),
       answerCall: (call, text) => this.#answerCall(call, text),
     };
     const follow = () => this.#follow();

@@ -14,6 +14,11 @@ WEATHER = (
     '[{"type":"function","function":{"name":"weather","parameters":{"type":"object",'
     '"properties":{"city":{"type":"string"}}}}}]'
 )
+CALL = (
+    "</think>Let me look.\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"weather\">\n"
+    '<｜DSML｜ parameter name="city" string="true">Paris <b>1</b></｜DSML｜ parameter>\n'
+    "</｜DSML｜ invoke>\n</｜DSML｜ calls>"
+)
 
 
 def close_settings(page):
@@ -277,12 +282,7 @@ def test_stored_settings_that_cannot_be_sent_are_told(visit):
 
 
 def test_calls_are_shown_and_their_results_given(visit):
-    call = (
-        "</think>Let me look.\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"weather\">\n"
-        '<｜DSML｜ parameter name="city" string="true">Paris <b>1</b></｜DSML｜ parameter>\n'
-        "</｜DSML｜ invoke>\n</｜DSML｜ calls>"
-    )
-    script = [{"when": {"last": "sunny"}, "out": "</think>It is sunny."}, {"out": call}]
+    script = [{"when": {"last": "sunny"}, "out": "</think>It is sunny."}, {"out": CALL}]
     with Server(script=script) as server, visit(server) as page:
         page.tab.click("#open-settings")
         page.tab.fill("#set-tools", "[{]")
@@ -296,6 +296,41 @@ def test_calls_are_shown_and_their_results_given(visit):
         page.tab.fill(".result textarea", "sunny, 20 degrees")
         page.tab.click(".result button")
         assert page.answered(2).locator("> .md").inner_text() == "It is sunny."
+        page.tab.reload()
+        page.answered(2)
+        assert page.count(".call") == 1 and page.count(".result") == 0, "it was answered"
+
+
+def test_who_writes_on_instead_of_giving_results_gets_answers(visit):
+    script = [{"when": {"last": "never mind"}, "out": "</think>Fine.", "times": "always"}, {"out": CALL}]
+    with Server(script=script) as server, visit(server) as page:
+        page.tab.click("#open-settings")
+        page.tab.fill("#set-tools", WEATHER)
+        close_settings(page)
+        page.ask("The weather?")
+        page.answered(1)
+        page.tab.reload()
+        page.tab.wait_for_selector(".result")  # still open
+        page.ask("never mind")
+        assert page.answered(2).locator("> .md").inner_text() == "Fine."
+        assert page.count(".result") == 0
+        page.ask("never mind")
+        assert page.answered(3).locator("> .md").inner_text() == "Fine."
+
+
+def test_a_call_that_was_cut_leaves_a_talk_that_goes_on(visit):
+    script = [{"when": {"last": "go on"}, "out": "</think>Fine."}, {"out": CALL}]
+    with Server(script=script) as server, visit(server) as page:
+        page.tab.click("#open-settings")
+        page.tab.fill("#set-tools", WEATHER)
+        page.tab.fill("#set-max_tokens", str(CALL.index("Paris")))
+        close_settings(page)
+        page.ask("The weather?")
+        answer = page.answered(1)
+        assert "cut at the limit" in answer.locator(".facts").inner_text()
+        assert answer.locator(".call").count() == 1 and page.count(".result") == 0
+        page.ask("go on")
+        assert page.answered(2).locator("> .md").inner_text() == "Fine."
 
 
 def test_a_message_is_edited_and_an_answer_made_anew(visit):
