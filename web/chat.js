@@ -1,9 +1,10 @@
 // The chat: messages, the line to write in, and the one answer that may be under way.
 
 import {ApiError, streamChat} from './api.js';
-import {Conversation, addChunk} from './conversation.js';
+import {Conversation, SettingsError, addChunk} from './conversation.js';
 import {AssistantView, ToolView, UserView} from './message.js';
 import {settings} from './settings.js';
+import {tabStorage} from './storage.js';
 
 // As near to the end as this counts as being there.
 const END_PIXELS = 60;
@@ -12,7 +13,7 @@ const SAVE_MS = 1000;
 const LEAVE_MS = 2000;
 
 export class Chat {
-  #conversation = Conversation.load(sessionStorage);
+  #conversation = Conversation.load(tabStorage);
   #list = document.getElementById('messages');
   #scroller = document.getElementById('scroller');
   #input = document.getElementById('input');
@@ -52,7 +53,7 @@ export class Chat {
     });
     window.addEventListener('beforeunload', () => (this.#leftAt = performance.now()));
     window.addEventListener('pagehide', () => {
-      if (this.#running !== null) this.#conversation.save(sessionStorage);
+      if (this.#running !== null) this.#conversation.save(tabStorage);
     });
   }
 
@@ -68,7 +69,7 @@ export class Chat {
   startAnew() {
     this.stop();
     this.#conversation = new Conversation();
-    this.#conversation.save(sessionStorage);
+    this.#conversation.save(tabStorage);
     this.#showAll();
     this.focus();
   }
@@ -85,6 +86,7 @@ export class Chat {
 
   #ask(text) {
     this.#add({role: 'user', content: text});
+    for (const form of this.#list.querySelectorAll('.result')) form.remove();  // no call waits any more
     this.#answer();
   }
 
@@ -111,7 +113,6 @@ export class Chat {
 
   async #answer() {
     const conversation = this.#conversation;
-    const body = conversation.request(settings);
     const message = {role: 'assistant', content: ''};
     const view = this.#add(message);
     const running = (this.#running = new AbortController());
@@ -119,6 +120,7 @@ export class Chat {
     view.waitFor(null);
     this.#scrollToEnd();
     try {
+      const body = conversation.request(settings);
       for await (const chunk of streamChat(body, running.signal)) {
         if (chunk.prompt_progress) view.waitFor(chunk.prompt_progress);
         view.add(addChunk(message, chunk));
@@ -128,7 +130,7 @@ export class Chat {
       this.#fail(error, message, running.signal);
     }
     view.finish();
-    if (this.#conversation === conversation) conversation.save(sessionStorage);
+    if (this.#conversation === conversation) conversation.save(tabStorage);
     if (this.#running !== running) return;  // another answer has begun
     this.#running = null;
     this.#showRunning();
@@ -139,21 +141,22 @@ export class Chat {
     const isWanted = signal.aborted || performance.now() < this.#leftAt + LEAVE_MS;
     message.end = isWanted ? 'stopped' : 'error';
     if (isWanted) return;
-    message.error = error instanceof ApiError ? error.message : `The page failed: ${error.message}`;
+    const isForReader = error instanceof ApiError || error instanceof SettingsError;
+    message.error = isForReader ? error.message : `The page failed: ${error.message}`;
     if (error.status === 401) this.#onUnauthorized(error.message);
   }
 
   #saveNowAndThen(conversation) {
     if (this.#conversation !== conversation || performance.now() < this.#savedAt + SAVE_MS) return;
     this.#savedAt = performance.now();
-    conversation.save(sessionStorage);
+    conversation.save(tabStorage);
   }
 
   // --- what is shown ---
 
   #add(message) {
     this.#conversation.messages.push(message);
-    this.#conversation.save(sessionStorage);
+    this.#conversation.save(tabStorage);
     const view = this.#viewOf(message, true);
     this.#list.append(view.node);
     this.#showWelcome();
@@ -165,6 +168,7 @@ export class Chat {
     if (message.role === 'tool') return new ToolView(message);
     const actions = {
       regenerate: () => this.#regenerate(message),
+      isOpen: (call) => this.#conversation.openCalls().includes(call),
       answerCall: (call, text) => this.#answerCall(call, text),
     };
     const follow = () => this.#follow();

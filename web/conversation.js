@@ -11,6 +11,27 @@ const MAX_MESSAGES = 2000;
 // Browsers give five million to an address; the oldest messages are let go of first.
 const MAX_STORED_CHARS = 2_000_000;
 
+// The result of a call that the reader gave none.
+const NOT_ANSWERED = 'not answered';
+const NUMBERS = {temperature: 'Temperature', top_p: 'Top p', max_tokens: 'Most tokens'};
+
+/** Settings that cannot be sent: the name of each, and why. */
+export function wrongSettings(settings) {
+  const wrong = {};
+  for (const [name, label] of Object.entries(NUMBERS)) {
+    if (!Number.isFinite(Number(settings[name]))) wrong[name] = `${label} must be a number such as 0.5 or 20`;
+  }
+  try {
+    if (settings.tools !== '' && !Array.isArray(JSON.parse(settings.tools))) wrong.tools = 'Tools must be a JSON list';
+  } catch (error) {
+    wrong.tools = `Tools must be a JSON list: ${error.message}`;
+  }
+  return wrong;
+}
+
+/** The settings hold what cannot be sent. */
+export class SettingsError extends Error {}
+
 export class Conversation {
   constructor(messages = []) {
     this.messages = messages;
@@ -46,20 +67,23 @@ export class Conversation {
     if (at >= 0) this.messages.length = at;
   }
 
-  /** Calls of the last answer that have no result yet. */
+  /** Calls that wait for the reader: of the last answer, while nothing but results stands behind it. */
   openCalls() {
-    const at = this.messages.findLastIndex((message) => message.role === 'assistant');
+    const at = this.messages.findLastIndex((message) => message.role !== 'tool');
     if (at < 0) return [];
-    const answered = new Set(this.messages.slice(at + 1).map((message) => message.callId));
-    return (this.messages[at].calls ?? []).filter((call) => !answered.has(call.id));
+    const results = resultsBehind(this.messages, at);
+    return callsOf(this.messages[at]).filter((call) => !results.has(call.id));
   }
 
   /**
    * The body of a request for the next answer.
    * @param {object} settings as settings.js has them
+   * @throws {SettingsError} if they cannot be sent
    */
   request(settings) {
-    const messages = this.messages.filter(isSent).map(wireMessage);
+    const [wrong] = Object.values(wrongSettings(settings));
+    if (wrong !== undefined) throw new SettingsError(`The settings cannot be sent. ${wrong}`);
+    const messages = this.messages.flatMap((message, at) => wireTurn(message, resultsBehind(this.messages, at)));
     if (settings.system !== '') messages.unshift({role: 'system', content: settings.system});
     const body = {
       model: settings.model,
@@ -68,7 +92,7 @@ export class Conversation {
       stream_options: {include_usage: true},
       return_progress: true,
     };
-    for (const name of ['temperature', 'top_p', 'max_tokens']) {
+    for (const name of Object.keys(NUMBERS)) {
       if (settings[name] !== '') body[name] = Number(settings[name]);
     }
     if (settings.tools !== '') body.tools = JSON.parse(settings.tools);
@@ -92,23 +116,34 @@ function isMessage(value) {
   );
 }
 
-// An answer that brought nothing is not a turn.
-function isSent(message) {
-  return message.role !== 'assistant' || message.content !== '' || (message.calls ?? []).length > 0;
+// A call that was cut is none: neither its arguments nor whether more would have come is known.
+function callsOf(message) {
+  return message.end === 'tool_calls' ? (message.calls ?? []) : [];
 }
 
-function wireMessage(message) {
-  if (message.role === 'tool') return {role: 'tool', tool_call_id: message.callId, content: message.content};
-  const wire = {role: message.role, content: message.content};
+// What the reader answered to the calls of the message at `at`: id → text.
+function resultsBehind(messages, at) {
+  const results = new Map();
+  for (let i = at + 1; messages[i]?.role === 'tool'; i++) results.set(messages[i].callId, messages[i].content);
+  return results;
+}
+
+// A message as it is sent: with one result for each of its calls, as the server demands, and so
+// results are sent with their calls alone. An answer that brought nothing is not sent.
+function wireTurn(message, results) {
+  if (message.role === 'tool') return [];
+  if (message.role === 'user') return [{role: 'user', content: message.content}];
+  const calls = callsOf(message);
+  if (message.content === '' && calls.length === 0) return [];
+  const wire = {role: 'assistant', content: message.content};
   if (message.reasoning) wire.reasoning_content = message.reasoning;
-  if ((message.calls ?? []).length > 0) {
-    wire.tool_calls = message.calls.map((call) => ({
-      id: call.id,
-      type: 'function',
-      function: {name: call.name, arguments: call.arguments},
-    }));
-  }
-  return wire;
+  if (calls.length === 0) return [wire];
+  wire.tool_calls = calls.map((call) => ({
+    id: call.id,
+    type: 'function',
+    function: {name: call.name, arguments: call.arguments},
+  }));
+  return [wire, ...calls.map((call) => ({role: 'tool', tool_call_id: call.id, content: results.get(call.id) ?? NOT_ANSWERED}))];
 }
 
 /**

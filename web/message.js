@@ -114,7 +114,8 @@ export class AssistantView {
 
   /**
    * @param {object} message as conversation.js has them; complete unless it `grows`
-   * @param {{regenerate: () => void, answerCall: (call: object, text: string) => void}} actions
+   * @param {{regenerate: () => void, isOpen: (call: object) => boolean,
+   *   answerCall: (call: object, text: string) => void}} actions
    * @param {() => void} onshow called when the height may have changed
    */
   constructor(message, actions, onshow) {
@@ -206,7 +207,7 @@ export class AssistantView {
       if (card.dataset.state === state) return;
       card.dataset.state = state;
       card.replaceChildren(el('div', {class: 'call-head'}, 'Calls ', el('code', {}, call.name)), codeBlock('json', pretty(call.arguments)));
-      if (isLast && this.message.end === 'tool_calls') card.append(this.#resultForm(call));
+      if (isLast && this.#actions.isOpen(call)) card.append(this.#resultForm(call));
     });
   }
 

@@ -1,12 +1,15 @@
 // What the reader has chosen. Stays in this browser: the settings in localStorage, the key in
 // sessionStorage alone, so it is gone with the tab.
 
+import {wrongSettings} from './conversation.js';
+import {tabStorage} from './storage.js';
+
 const STORAGE_NAME = 'sluice.settings';
 const KEY_NAME = 'sluice.key';
 
 const DEFAULTS = {model: '', system: '', temperature: '', top_p: '', max_tokens: '', thinking: 'default', tools: ''};
 
-export const settings = {...DEFAULTS, key: sessionStorage.getItem(KEY_NAME) ?? '', ...stored()};
+export const settings = {...DEFAULTS, key: tabStorage.getItem(KEY_NAME) ?? '', ...stored()};
 
 function stored() {
   try {
@@ -20,12 +23,14 @@ function stored() {
 export function saveSettings() {
   const {key, ...rest} = settings;
   try {
-    sessionStorage.setItem(KEY_NAME, key);
+    tabStorage.setItem(KEY_NAME, key);
     localStorage.setItem(STORAGE_NAME, JSON.stringify(rest));
   } catch {
     // Storage is full or forbidden: they hold until the page goes.
   }
 }
+
+const FIELDS = [...Object.keys(DEFAULTS), 'key'];
 
 const field = (name) => document.getElementById(`set-${name}`);
 
@@ -36,12 +41,15 @@ export class SettingsDialog {
   constructor(onchange) {
     this.#dialog.addEventListener('close', () => {
       const before = JSON.stringify(settings);
-      for (const name of [...Object.keys(DEFAULTS), 'key']) settings[name] = field(name).value.trim();
+      const values = this.#values();
+      // Esc closes whatever the fields hold: what cannot be sent is not taken over.
+      for (const name of Object.keys(wrongSettings(values))) delete values[name];
+      Object.assign(settings, values);
       saveSettings();
       if (JSON.stringify(settings) !== before) onchange();
     });
     document.getElementById('settings-close').addEventListener('click', () => this.#close());
-    field('tools').addEventListener('input', () => this.#checkTools());
+    this.#dialog.addEventListener('input', () => this.#check());
     this.#dialog.addEventListener('click', (event) => {
       if (event.target === this.#dialog) this.#close();
     });
@@ -53,9 +61,9 @@ export class SettingsDialog {
 
   /** @param {string} why said above the fields, if there is a reason besides the reader's wish */
   open(why = '') {
-    for (const name of [...Object.keys(DEFAULTS), 'key']) field(name).value = settings[name];
+    for (const name of FIELDS) field(name).value = settings[name];
     document.getElementById('settings-why').textContent = why;
-    this.#checkTools();
+    this.#check();
     if (!this.#dialog.open) this.#dialog.showModal();
     if (why !== '') field('key').focus();
   }
@@ -68,18 +76,19 @@ export class SettingsDialog {
   }
 
   #close() {
-    if (this.#checkTools()) this.#dialog.close();
+    if (this.#check()) this.#dialog.close();
   }
 
-  #checkTools() {
-    const text = field('tools').value.trim();
-    let wrong = '';
-    try {
-      if (text !== '' && !Array.isArray(JSON.parse(text))) wrong = 'must be a JSON list of tools';
-    } catch (error) {
-      wrong = `is no JSON: ${error.message}`;
-    }
-    document.getElementById('tools-wrong').textContent = wrong;
-    return wrong === '';
+  #values() {
+    return Object.fromEntries(FIELDS.map((name) => [name, field(name).value.trim()]));
+  }
+
+  // Says what is wrong; whether nothing is.
+  #check() {
+    const {tools = '', ...numbers} = wrongSettings(this.#values());
+    const wrongNumbers = Object.values(numbers).join('. ');
+    document.getElementById('tools-wrong').textContent = tools;
+    document.getElementById('numbers-wrong').textContent = wrongNumbers;
+    return tools === '' && wrongNumbers === '';
   }
 }

@@ -169,8 +169,7 @@ struct ModelNeeds {
 // As the plan of `sluice inspect` has it for one answer of full length: not everything of a
 // checkpoint must be in memory.
 Result<ModelNeeds> NeedsOf(FileSystem& fs, const AppOptions& options) {
-  SLUICE_TRY(const Inspection found,
-             Inspect(fs, options.model, {.n_context = options.n_context, .n_seqs = 1}));
+  SLUICE_TRY(const Inspection found, Inspect(fs, options.model, {.n_seqs = 1}));
   SLUICE_TRY(found.binding);
   ModelNeeds needs{.n_bytes = found.plan.needed()};
   if (fs.Size(options.model)) {

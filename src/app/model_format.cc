@@ -13,8 +13,8 @@
 #include "base/limits.h"
 #include "base/utf8.h"
 #include "model/checkpoint/gguf.h"
-#include "model/checkpoint/untrusted_text.h"
 #include "model/checkpoint/model_place.h"
+#include "model/checkpoint/untrusted_text.h"
 #include "token/vocabulary.h"
 
 namespace sluice::app {

@@ -41,7 +41,8 @@ struct ModelCard {
   std::vector<std::string> other_names;
   std::string owner = "deepseek-ai";  // who made it
   int32_t n_context = 1'048'576;      // tokens
-  int32_t n_output_max = 393'216;     // tokens, upper bound of every output limit; may exceed the context
+  int32_t n_output_max =
+      393'216;  // tokens, upper bound of every output limit; may exceed the context
   bool reads_images = false;
 };
 

@@ -1,5 +1,6 @@
 """The chat in a browser, over the real server."""
 
+import json
 import re
 import socket
 
@@ -12,6 +13,11 @@ KEY = "sk-page-0123456789"
 WEATHER = (
     '[{"type":"function","function":{"name":"weather","parameters":{"type":"object",'
     '"properties":{"city":{"type":"string"}}}}}]'
+)
+CALL = (
+    "</think>Let me look.\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"weather\">\n"
+    '<｜DSML｜ parameter name="city" string="true">Paris <b>1</b></｜DSML｜ parameter>\n'
+    "</｜DSML｜ invoke>\n</｜DSML｜ calls>"
 )
 
 
@@ -158,6 +164,23 @@ def test_what_is_stored_by_others_does_not_break_it(visit):
         page.answered(1)
 
 
+def test_it_works_where_storage_is_forbidden(visit):
+    forbid = """for (const name of ['sessionStorage', 'localStorage']) {
+      const get = () => { throw new DOMException('forbidden', 'SecurityError'); };
+      Object.defineProperty(window, name, {get});
+    }"""
+    with Server(script=[OK], options=["--api-key", KEY]) as server, visit(server) as page:
+        page.context.add_init_script(forbid)
+        page.tab.reload()
+        page.tab.wait_for_selector("#settings[open]")
+        page.tab.keyboard.type(KEY)
+        close_settings(page)
+        page.ask("hi")
+        assert page.answered(1).locator("> .md").inner_text() == "Fine answer"
+        page.tab.click("#new")
+        assert page.count("article") == 0
+
+
 def test_a_key_is_asked_for_entered_and_forgotten_with_the_tab(visit):
     with Server(script=[OK], options=["--api-key", KEY]) as server, visit(server) as page:
         page.tab.wait_for_selector("#settings[open]")
@@ -225,13 +248,41 @@ def test_settings_are_sent_and_kept(visit):
         assert "cut at the limit" in page.text(".facts")
 
 
+def test_settings_that_cannot_be_sent_are_told_and_not_taken_over(visit):
+    broken = {"tools": "[{", "temperature": "0,7"}
+    with Server(script=[OK]) as server, visit(server) as page:
+        bodies = []
+        page.tab.on("request", lambda r: r.post_data and bodies.append(r.post_data_json))
+        page.tab.click("#open-settings")
+        page.tab.fill("#set-temperature", "0.5")
+        close_settings(page)
+        page.tab.click("#open-settings")
+        for name, value in broken.items():
+            page.tab.fill(f"#set-{name}", value)
+        page.tab.click("#settings-close")
+        assert page.tab.locator("#settings").is_visible()
+        assert "JSON" in page.text("#tools-wrong")
+        assert "Temperature must be a number" in page.text("#numbers-wrong")
+        page.tab.keyboard.press("Escape")
+        page.tab.wait_for_selector("#settings", state="hidden")
+        page.ask("hi")
+        assert page.answered(1).locator("> .md").inner_text() == "Fine answer"
+        assert bodies[-1]["temperature"] == 0.5 and "tools" not in bodies[-1]
+
+
+def test_stored_settings_that_cannot_be_sent_are_told(visit):
+    with Server(script=[OK]) as server, visit(server) as page:
+        for n, (name, value) in enumerate({"tools": "[{", "top_p": "0,7"}.items(), 1):
+            store = "text => localStorage.setItem('sluice.settings', text)"
+            page.tab.evaluate(store, json.dumps({name: value}))
+            page.tab.reload()
+            page.ask("hi")
+            assert "The settings cannot be sent" in page.answered(n).locator(".error").inner_text()
+        assert not any(url.endswith("/v1/chat/completions") for url in page.requests)
+
+
 def test_calls_are_shown_and_their_results_given(visit):
-    call = (
-        "</think>Let me look.\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"weather\">\n"
-        '<｜DSML｜ parameter name="city" string="true">Paris <b>1</b></｜DSML｜ parameter>\n'
-        "</｜DSML｜ invoke>\n</｜DSML｜ calls>"
-    )
-    script = [{"when": {"last": "sunny"}, "out": "</think>It is sunny."}, {"out": call}]
+    script = [{"when": {"last": "sunny"}, "out": "</think>It is sunny."}, {"out": CALL}]
     with Server(script=script) as server, visit(server) as page:
         page.tab.click("#open-settings")
         page.tab.fill("#set-tools", "[{]")
@@ -245,6 +296,41 @@ def test_calls_are_shown_and_their_results_given(visit):
         page.tab.fill(".result textarea", "sunny, 20 degrees")
         page.tab.click(".result button")
         assert page.answered(2).locator("> .md").inner_text() == "It is sunny."
+        page.tab.reload()
+        page.answered(2)
+        assert page.count(".call") == 1 and page.count(".result") == 0, "it was answered"
+
+
+def test_who_writes_on_instead_of_giving_results_gets_answers(visit):
+    script = [{"when": {"last": "never mind"}, "out": "</think>Fine.", "times": "always"}, {"out": CALL}]
+    with Server(script=script) as server, visit(server) as page:
+        page.tab.click("#open-settings")
+        page.tab.fill("#set-tools", WEATHER)
+        close_settings(page)
+        page.ask("The weather?")
+        page.answered(1)
+        page.tab.reload()
+        page.tab.wait_for_selector(".result")  # still open
+        page.ask("never mind")
+        assert page.answered(2).locator("> .md").inner_text() == "Fine."
+        assert page.count(".result") == 0
+        page.ask("never mind")
+        assert page.answered(3).locator("> .md").inner_text() == "Fine."
+
+
+def test_a_call_that_was_cut_leaves_a_talk_that_goes_on(visit):
+    script = [{"when": {"last": "go on"}, "out": "</think>Fine."}, {"out": CALL}]
+    with Server(script=script) as server, visit(server) as page:
+        page.tab.click("#open-settings")
+        page.tab.fill("#set-tools", WEATHER)
+        page.tab.fill("#set-max_tokens", str(CALL.index("Paris")))
+        close_settings(page)
+        page.ask("The weather?")
+        answer = page.answered(1)
+        assert "cut at the limit" in answer.locator(".facts").inner_text()
+        assert answer.locator(".call").count() == 1 and page.count(".result") == 0
+        page.ask("go on")
+        assert page.answered(2).locator("> .md").inner_text() == "Fine."
 
 
 def test_a_message_is_edited_and_an_answer_made_anew(visit):

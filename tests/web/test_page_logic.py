@@ -1,5 +1,6 @@
 """The parts of the page that know no document, in the browser's engine, one by one."""
 
+import json
 import random
 
 import pytest
@@ -100,3 +101,44 @@ def test_the_talk_that_is_stored_is_bounded_by_its_newest(call):
       return [kept.length, kept.at(-1).content.slice(0, 2), [...store.values()][0].length];"""
     n_kept, last, n_chars = call("conversation.js", body)
     assert 5 <= n_kept < 50 and last == "49" and n_chars <= 2_000_000
+
+
+def test_settings_that_cannot_be_sent_are_found(call):
+    none = {"temperature": "", "top_p": "", "max_tokens": "", "tools": ""}
+    good = [{}, {"temperature": "0.7", "max_tokens": "20"}, {"tools": "[]"}]
+    bad = [{"temperature": "0,7"}, {"top_p": "much"}, {"max_tokens": "1e400"}, {"tools": "{}"}, {"tools": "[{"}]
+    told = call("conversation.js", "return x.map((s) => Object.keys(m.wrongSettings(s)));", [none | s for s in [*good, *bad]])
+    assert told == [[], [], [], ["temperature"], ["top_p"], ["max_tokens"], ["tools"], ["tools"]]
+
+
+def talk(*ends):
+    """Messages: a question and its answer with the calls a and b for each end."""
+    calls = [{"id": i, "name": "f", "arguments": "{}"} for i in "ab"]
+    answers = [{"role": "assistant", "content": "Wait.", "calls": calls, "end": end} for end in ends]
+    return [m for answer in answers for m in ({"role": "user", "content": "?"}, answer)]
+
+
+def test_each_call_is_sent_with_one_result(call):
+    result = {"role": "tool", "callId": "b", "content": "fine"}
+    later = {"role": "tool", "callId": "a", "content": "too late"}
+    messages = [result, *talk("tool_calls"), result, {"role": "user", "content": "so?"}, later]
+    settings = {"model": "", "system": "", "tools": "", "temperature": "", "top_p": "", "max_tokens": "", "thinking": "default"}
+    body = "return x.map((messages) => new m.Conversation(messages).request(%s).messages);" % json.dumps(settings)
+    sent, cut = call("conversation.js", body, [messages, talk("length", "stopped", "error")])
+    assert [m["role"] for m in sent] == ["user", "assistant", "tool", "tool", "user"]
+    assert [c["id"] for c in sent[1]["tool_calls"]] == ["a", "b"]
+    assert [(m["tool_call_id"], m["content"]) for m in sent[2:4]] == [("a", "not answered"), ("b", "fine")]
+    assert cut == [{"role": "user", "content": "?"}, {"role": "assistant", "content": "Wait."}] * 3
+
+
+def test_calls_are_open_until_a_result_or_the_next_message(call):
+    result = {"role": "tool", "callId": "b", "content": "fine"}
+    talks = [
+        talk("tool_calls"),
+        [*talk("tool_calls"), result],
+        [*talk("tool_calls"), {"role": "user", "content": "so?"}],
+        talk("length"),
+        [],
+    ]
+    body = "return x.map((messages) => new m.Conversation(messages).openCalls().map((c) => c.id));"
+    assert call("conversation.js", body, talks) == [["a", "b"], ["a"], [], [], []]

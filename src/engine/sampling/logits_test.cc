@@ -44,9 +44,11 @@ TEST(Logits, AModelWithoutAnEndTokenHoldsBackStopIdsOnly) {
   params.n_min = 1;
   std::vector<float> logits(6, 10);
   const std::vector<TokenId> stop_ids = {TokenId(4)};
-  Adjust({.sampling = params, .banned = {}, .stop_ids = stop_ids, .eos = std::nullopt, .history = {}},
-         logits);
-  EXPECT_EQ(logits, (std::vector<float>{10, 10, 10, 10, -std::numeric_limits<float>::infinity(), 10}));
+  Adjust(
+      {.sampling = params, .banned = {}, .stop_ids = stop_ids, .eos = std::nullopt, .history = {}},
+      logits);
+  EXPECT_EQ(logits,
+            (std::vector<float>{10, 10, 10, 10, -std::numeric_limits<float>::infinity(), 10}));
 }
 
 TEST(Logits, NeutralValuesChangeNothing) {
