@@ -117,6 +117,20 @@ TEST_F(ChatmlPrepare, WhoAsksForNothingGetsWhatTheModelsMakersRecommend) {
   EXPECT_EQ(qwen.repetition_penalty, 1.05);
 }
 
+// Agents send the limits of the model that they are set up for.
+TEST_F(ChatmlPrepare, AnOutputLimitAboveTheWholeContextIsWhatIsLeft) {
+  const ModelCard card{.name = "m", .n_context = 100};
+  const PrepareContext context{.model = card,
+                               .format = chatml::SampleFormat(chatml::Family::kSmollm2)};
+  const auto ask = [&](const std::string& n_max) {
+    return Prepare(DialectOf(Api::kCompletions),
+                   R"({"model":"m","prompt":"ab","max_tokens":)" + n_max + "}", context);
+  };
+  EXPECT_EQ(ask("32000")->generate.n_max, 98);
+  EXPECT_EQ(ask("98")->generate.n_max, 98);
+  EXPECT_EQ(ask("99").error().code(), ErrorCode::kContextLength);
+}
+
 TEST_F(ChatmlPrepare, BothEndTokensEndAnAnswer) {
   const auto prepared = Ask(Api::kCompletions, R"({"model":"m","prompt":"ab"})");
   ASSERT_TRUE(prepared.has_value());

@@ -35,9 +35,10 @@ Result<int32_t> OutputLimit(const Dialect& dialect,
                             int64_t n_prompt,
                             const PrepareContext& context) {
   const ModelCard& model = context.model;
-  // More than the whole context is no wish for a part of it: clients that are set up for a larger
-  // model send that, and get what is left.
-  const bool is_any = request.n_max_asked.value_or(0) >= model.n_context;
+  // A small model also answers clients that are set up for the first family's context. What is more
+  // than its whole context is no wish for a part of it: they get what is left.
+  const bool is_any =
+      !context.format.thinks() && request.n_max_asked.value_or(0) >= model.n_context;
   const int64_t n_asked = is_any ? 0 : request.n_max_asked.value_or(0);
   if (n_prompt + n_asked > model.n_context) {
     const bool has_code = context.profile.extensions;
