@@ -4,8 +4,9 @@
 //   bf16   1-8-7                                               16 bits
 //   f16    1-5-10, bias 15                                     16 bits, read only
 //   E4M3   1-4-3, bias 7, largest 448, no infinity, 0x7f NaN   8 bits
-//   E2M1   +-{0, .5, 1, 1.5, 2, 3, 4, 6}, code 8 is -0         4 bits, two per byte, low nibble
-//   even E8M0   2^(byte - 127)                                      8 bits
+//   E2M1   +-{0, .5, 1, 1.5, 2, 3, 4, 6}, code 8 is -0         4 bits, two per byte; the low
+//                                                              nibble is the even one
+//   E8M0   2^(byte - 127)                                      8 bits
 //
 // All conversions round to nearest, ties to even, and saturate; the sign of zero is kept. A NaN
 // input gives an unspecified code.

@@ -3,8 +3,7 @@
 // has a merge. No token is put before or behind the text (spec recipe.md §10).
 //
 // 1. The texts of the ids joined are the text, whatever bytes it has: for rules with NFC the text
-// in
-//    NFC, and without the bytes that a vocabulary lacks, as the reference does.
+//    in NFC, and without the bytes that a vocabulary lacks, as the reference does.
 // 2. n bytes take O(n log n) time, also as one piece, and nothing recurses.
 // Any thread may call; all share what they remember of short pieces. The vocabulary must outlive
 // it.

@@ -13,10 +13,9 @@
 //      an optional space and letters | an optional space and other characters | white space as
 //      above
 // kQwen2, of Qwen2 and Qwen2.5, whose text is put into NFC before: the first of: 's and so on in
-// any
-//      case | an optional character that is no letter, number or newline, and letters | one number
-//      | an optional space, characters that are none of these nor white space, and newlines | white
-//      space that ends with newlines | white space as above
+//      any case | an optional character that is no letter, number or newline, and letters | one
+//      number | an optional space, characters that are none of these nor white space, and newlines
+//      | white space that ends with newlines | white space as above
 //
 // 1. The pieces joined are the text.
 // 2. Time is linear, whatever the text is.

@@ -3,9 +3,9 @@
 //
 // Float32, in one order for any number of rows and threads:
 //
-//   s_g = dot(x, codes) over the inputs of group g: one chain from +0, inputs in pairs ascending,
-//   of
-//         each pair the odd element first, then the even one (spec cpu-kernels.md §3.0, rule 1)
+//   s_g = dot(x, codes) over the inputs of group g: one chain from +0, inputs in pairs
+//         ascending, of each pair the odd element first, then the even one (spec cpu-kernels.md
+//         §3.0, rule 1)
 //   t_g = the same chain over the inputs alone
 //   acc = acc + scale_g * s_g, and behind it, in formats with minima,
 //   acc = acc + min_g * t_g; groups ascending, from +0

@@ -1,15 +1,15 @@
 // GgufFile: a GGUF file of version 2 or 3, mapped and not read: its metadata by key and its tensors
 // by name.
 //
-//   "GGUF", u32 version, u64 tensors, u64 keys, {key, type, value}, {name, dimensions, type,
-//   offset}, padding to general.alignment, tensor data         (ggml's docs/gguf.md; all
-//   little-endian)
+//   "GGUF", u32 version, u64 tensors, u64 keys, {key, type, value},
+//   {name, dimensions, type, offset}, padding to general.alignment, tensor data
+//   (ggml's docs/gguf.md; all little-endian)
 //
 // Everything in it is untrusted. Behind Parse the following holds:
 //
 // 1. Keys and names of tensors are plain (untrusted_text.h), each once.
 // 2. Every value lies within the file and within the limits of base/limits.def; lists hold no
-// lists.
+//    lists.
 // 3. Every tensor has 1 to 4 dimensions of at least 1, a format of MatrixFormat, rows of whole
 //    blocks, and begins at a multiple of general.alignment, itself a power of two from 8 on.
 // 4. Tensors lie within the file and share no byte.

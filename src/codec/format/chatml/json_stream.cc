@@ -1,6 +1,7 @@
 #include "codec/format/chatml/json_stream.h"
 
-#include "base/json.h"
+#include <algorithm>
+
 #include "base/json_writer.h"
 #include "base/limits.h"
 
@@ -18,6 +19,36 @@ bool IsWord(std::string_view c) {
   const char b = c[0];
   return (b >= '0' && b <= '9') || (b >= 'a' && b <= 'z') || b == '-' || b == '+' || b == '.' ||
          b == 'E';
+}
+
+size_t TakeDigits(std::string_view& rest) {
+  const size_t n = std::min(rest.find_first_not_of("0123456789"), rest.size());
+  rest.remove_prefix(n);
+  return n;
+}
+
+// By the grammar of RFC 8259, whatever the value: a client may read numbers that no double holds.
+bool IsNumber(std::string_view rest) {
+  if (rest.starts_with('-')) rest.remove_prefix(1);
+  if (rest.starts_with('0')) {
+    rest.remove_prefix(1);
+  } else if (TakeDigits(rest) == 0) {
+    return false;
+  }
+  if (rest.starts_with('.')) {
+    rest.remove_prefix(1);
+    if (TakeDigits(rest) == 0) return false;
+  }
+  if (rest.starts_with('e') || rest.starts_with('E')) {
+    rest.remove_prefix(1);
+    if (rest.starts_with('+') || rest.starts_with('-')) rest.remove_prefix(1);
+    if (TakeDigits(rest) == 0) return false;
+  }
+  return rest.empty();
+}
+
+bool IsScalar(std::string_view word) {
+  return word == "true" || word == "false" || word == "null" || IsNumber(word);
 }
 
 }  // namespace
@@ -104,7 +135,7 @@ JsonStream::State JsonStream::TakeInWord(std::string_view c, std::string& out, b
     word_ += c;
     return word_.size() <= kMaxWordBytes ? State::kInside : State::kBad;
   }
-  if (!Json::Parse(word_)) return State::kBad;
+  if (!IsScalar(word_)) return State::kBad;
   out += word_;
   word_.clear();
   if (EndValue() == State::kDone) {

@@ -1,8 +1,8 @@
 // JsonStream: one JSON value that comes character by character, written out as it comes, so that
-// what was written joined is JSON whatever came. Outside of strings white space is left out and `,
-// ` and
-// `: ` are written; in strings a raw control character or a backslash that begins no escape is
-// written as an escape, and a comma in front of a closing bracket is dropped.
+// what was written joined is JSON whatever came. Outside of strings white space is left out, and
+// one space is written behind a comma or colon; in strings a raw control character or a backslash
+// that begins no escape is written as an escape. A comma in front of a closing bracket is dropped.
+// Numbers are written as they come, also those that no double holds.
 //
 // Memory is bounded: a stack of one bit for each container, and a number or word of kMaxWordBytes.
 // Owned by its reader.

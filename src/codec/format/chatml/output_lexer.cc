@@ -171,10 +171,15 @@ void OutputLexer::ReleaseHeld() {
   for (const Character& c : std::exchange(held_, {})) TakeFiltered(c);
 }
 
-// What is held ends with the mark, perhaps behind line feeds.
+// What is held ends with the mark, perhaps behind line feeds. What stands in front of it comes
+// before the calls, and no stop string goes across it.
 void OutputLexer::EnterCalls() {
   n_tag_ = 0;
   unread_ = std::exchange(held_, {});
+  EndJson();
+  ReleaseUndecided(0);
+  stops_.Restart(progress_);
+  if (ended_ != OutputEnd::kNot) return;
   state_ = State::kInCalls;
   calls_.Begin();
 }

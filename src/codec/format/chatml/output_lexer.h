@@ -4,20 +4,18 @@
 //   tokens -> characters, marks -> { content: tag, JSON, stops | calls } -> events
 //
 // 1. The joined output does not depend on how the tokens were cut into events: everything is
-// decided
-//    character by character, and text is held back only while it can still become something else
-//    than text.
+//    decided character by character, and text is held back only while it can still become
+//    something else than text.
 // 2. Where the vocabulary has tokens for <tool_call> and </tool_call> only they count; the same
 //    letters in plain tokens are text. Where it has none, the letters count.
 // 3. What stands between them and is no call is text, as long as nothing of it was told; behind
-// that
-//    the call is cut and the answer ends. Behind calls only calls follow: anything else ends the
-//    answer.
+//    that the call is cut and the answer ends. Behind calls only calls follow: anything else ends
+//    the answer.
 // 4. Visible text is whole UTF-8 characters: an incomplete one is held until it is complete, a
-// broken
-//    one becomes U+FFFD, and what is incomplete at the end is dropped.
-// 5. Stop strings are searched in content only; the earliest that completes wins, of several that
-//    complete at once the longest.
+//    broken one becomes U+FFFD, and what is incomplete at the end is dropped.
+// 5. Stop strings are searched in content only, and none goes across the first mark: what is held
+//    in front of it is shown. The earliest that completes wins, of several that complete at once
+//    the longest.
 // 6. What is held is bounded, a token costs time in proportion to its text, and nothing recurses on
 //    the input.
 

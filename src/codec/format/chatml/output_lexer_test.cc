@@ -251,6 +251,73 @@ TEST(ChatmlLexer, StopStringsAreFoundInContentOnly) {
   EXPECT_EQ(LexOf(Family::kSmollm2, spec, "<tool_call>{\"name\": 1}").content, "<tool_call>{\"");
 }
 
+TEST(ChatmlLexer, ContentThatMayBeginAStopStringIsShownInFrontOfACall) {
+  AnswerSpec spec = WithTools();
+  spec.stops = {"\n\nUser", "a much longer", "k<tool_call>"};
+  const std::string call = "<tool_call>[{\"name\":\"f\",\"arguments\":{}}]</tool_call>";
+  for (const Family family : kFamilies) {
+    for (const std::string_view content : {"Ok \n\nUs", "I call a", "ok", "\n\nUser\n\nUse"}) {
+      const Lexed lexed = LexOf(family, spec, std::string(content) + call);
+      if (content.starts_with('\n')) {
+        EXPECT_EQ(lexed.content, "");
+        EXPECT_EQ(lexed.ended, OutputEnd::kStopString);
+        continue;
+      }
+      EXPECT_EQ(lexed.content, content);
+      EXPECT_EQ(lexed.tokens, content);
+      EXPECT_EQ(lexed.n_entries, std::ssize(content));
+      EXPECT_EQ(lexed.calls, One("f", "{}"));
+    }
+    // Nor is it lost where a limit cuts the call, or where the call calls nothing.
+    EXPECT_EQ(LexOf(family, spec, "I call a<tool_call>{", true).content, "I call a");
+    EXPECT_EQ(LexOf(family, spec, "I call a<tool_call>[]</tool_call> much longer").content,
+              "I call a much longer");
+  }
+}
+
+TEST(ChatmlLexer, HeldJsonIsShownInFrontOfACall) {
+  AnswerSpec spec = WithTools();
+  spec.is_json = true;
+  const std::string call = "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>";
+  const struct {
+    std::string_view content, shown;
+  } kCases[] = {{"I call f", "I call f"}, {"{\"a\": 1}", "{\"a\": 1}"}, {"``", "``"}};
+  for (const Family family : kFamilies) {
+    for (const auto& c : kCases) {
+      for (const char* stop : {"f for", "1}.", "``x"}) {
+        spec.stops = {stop};
+        const Lexed lexed = LexOf(family, spec, std::string(c.content) + call);
+        EXPECT_EQ(lexed.content, c.shown);
+        EXPECT_EQ(lexed.tokens, c.shown);
+        EXPECT_EQ(lexed.calls, One("f", "{}"));
+      }
+    }
+    spec.stops = {"call"};
+    const Lexed stopped = LexOf(family, spec, "I call f" + call);
+    EXPECT_EQ(stopped.content, "I ");
+    EXPECT_EQ(stopped.ended, OutputEnd::kStopString);
+    EXPECT_TRUE(stopped.calls.empty());
+  }
+}
+
+TEST(ChatmlLexer, NumbersAreReadByTheirGrammar) {
+  for (const std::string number :
+       {"1e400", "-1E+400", "0", "-0.50", "10e-7", "123456789012345678901", "true", "null"}) {
+    const Lexed lexed = LexOf(Family::kQwen25, WithTools(),
+                              "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": " + number +
+                                  "}}</tool_call><|im_end|>");
+    EXPECT_EQ(lexed.calls, One("f", "{\"a\": " + number + "}"));
+    EXPECT_FALSE(lexed.is_cut);
+    EXPECT_TRUE(lexed.is_well_formed);
+  }
+  for (const std::string word : {"01", "-", ".5", "1.", "1e", "1e+", "+1", "1.5.2", "tru", "e5"}) {
+    const Lexed lexed =
+        LexOf(Family::kQwen25, WithTools(),
+              "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": " + word + "}}</tool_call>");
+    EXPECT_TRUE(lexed.is_cut) << word;
+  }
+}
+
 TEST(ChatmlLexer, BrokenBytesBecomeReplacementCharactersAndAnUnfinishedOneIsDropped) {
   const Format& format = SampleFormat(Family::kSmollm2);
   const std::vector<TokenId> tokens = {TokenId(0xE4), TokenId('a'), TokenId(0xF0), TokenId(0x9F)};

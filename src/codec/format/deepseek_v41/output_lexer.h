@@ -1,8 +1,8 @@
 // OutputLexer: the tokens of a DeepSeek-V4.1 answer as reasoning, content and calls (spec recipe.md
 // §8.1-8.4). One per choice; owned by the net thread.
 //
-//   tokens -> characters, markup, marks -> { reasoning | content: hold, JSON, stops | calls } ->
-//   events
+//   tokens -> characters, markup, marks
+//          -> { reasoning | content: hold, JSON, stops | calls } -> events
 //
 // 1. The joined output does not depend on how the tokens were cut into events: everything is
 //    decided character by character, and text is held back only while it can still become
@@ -11,8 +11,7 @@
 // 3. Visible text is whole UTF-8 characters: an incomplete one is held until it is complete, a
 //    broken one becomes U+FFFD, and what is incomplete at the end is dropped.
 // 4. Stop strings are searched in visible content only; the earliest that completes wins, of
-// several
-//    that complete at once the longest.
+//    several that complete at once the longest.
 // 5. What is held is bounded, a token costs time in proportion to its text, and nothing recurses on
 //    the input.
 
