@@ -48,14 +48,23 @@ void AppendDecomposed(uint32_t point, std::vector<int32_t>& points) {
   points.insert(points.end(), parts, parts + n);
 }
 
+constexpr int kPointBits = 21;
+constexpr uint64_t kPointMask = (uint64_t{1} << kPointBits) - 1;
+
 // Marks between two other characters go by their class. utf8proc's own way would swap neighbours.
 void OrderMarks(std::vector<int32_t>& points) {
   const auto is_mark = [](int32_t point) { return ClassOf(point) != 0; };
   for (auto begin = points.begin(); begin != points.end();) {
     begin = std::find_if(begin, points.end(), is_mark);
     const auto end = std::find_if_not(begin, points.end(), is_mark);
-    std::stable_sort(begin, end, [](int32_t a, int32_t b) { return ClassOf(a) < ClassOf(b); });
-    begin = end;
+    // By class, then as they stood; the point itself rides along in the low bits.
+    std::vector<uint64_t> keys;
+    for (auto at = begin; at != end; ++at) {
+      keys.push_back(static_cast<uint64_t>(ClassOf(*at)) << (kPointBits + 32) |
+                     static_cast<uint64_t>(at - begin) << kPointBits | static_cast<uint64_t>(*at));
+    }
+    std::sort(keys.begin(), keys.end());
+    for (const uint64_t key : keys) *begin++ = static_cast<int32_t>(key & kPointMask);
   }
 }
 
