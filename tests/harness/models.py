@@ -32,6 +32,9 @@ SMOLLM2 = Model("smollm2-135m", models_folder() / SMOLLM2_FILE, has_tokenizer=Tr
 
 
 def need(model):
+    """The model, or the test is skipped: where it is not, and where the binary is too slow for it."""
+    if model.has_tokenizer and os.environ.get("SLUICE_TEST_TINY_MODELS_ONLY"):
+        pytest.skip(f"a sanitizer build takes minutes for what {model.name} is asked")
     if not model.is_there():
         pytest.skip(f"{model.name} is not here: `sluice pull {model.name}` fetches it")
     return model
