@@ -1,6 +1,6 @@
 // The chat: messages, the line to write in, and the one answer that may be under way.
 
-import {ApiError, streamChat} from './api.js';
+import {ApiError, getJson, streamChat} from './api.js';
 import {Conversation, SettingsError, addChunk} from './conversation.js';
 import {AssistantView, ToolView, UserView} from './message.js';
 import {settings} from './settings.js';
@@ -120,6 +120,8 @@ export class Chat {
     view.waitFor(null);
     this.#scrollToEnd();
     try {
+      // Whoever writes faster than the page has met the server means the model that it would offer.
+      settings.model ||= (await getJson('/v1/models')).data[0].id;
       const body = conversation.request(settings);
       for await (const chunk of streamChat(body, running.signal)) {
         if (chunk.prompt_progress) view.waitFor(chunk.prompt_progress);
