@@ -7,7 +7,7 @@ The oracle is the forward pass below, numpy in float32 over the dequantised weig
 --llama-cpp, for the Python package llama-cpp-python: the mean divergence (Kullback-Leibler, oracle first) of the next token of each
 prompt and of all its tokens, and the perplexity of one text beside the oracle's. Ends with 1 when sluice is above the limits.
 
-Needs numpy, gguf, tokenizers (tools/accuracy-requirements.txt). Prompts are passages of the repository's documents.
+Needs numpy, gguf, tokenizers (tools/accuracy-requirements.txt). Prompts are passages of tests/golden/text/english.txt, the text its beginning.
 """
 
 import argparse
@@ -23,8 +23,7 @@ import numpy as np
 import tokenizers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "docs/operations.md", "docs/how-to-add.md")
-PERPLEXITY_TEXT = "STYLE.md"
+TEXT = ROOT / "tests/golden/text/english.txt"
 PERPLEXITY_TOKENS = 1024
 MAX_DIVERGENCE = 1e-3
 MAX_PERPLEXITY_CHANGE = 0.003
@@ -147,10 +146,8 @@ def perplexity(logprobs, tokens):
     return float(np.exp(-np.mean(logprobs[np.arange(len(tokens) - 1), tokens[1:]])))
 
 
-def passages(tokenizer, n):
-    """n prompts of 8 to 64 tokens, from all documents, each another passage."""
-    texts = [(ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS]
-    tokens = [id for text in texts for id in tokenizer.encode(text).ids]
+def passages(tokens, n):
+    """n prompts of 8 to 64 tokens, from all of the text, each another passage."""
     step = (len(tokens) - 64) // n
     return [tokens[i * step : i * step + 8 + i * 37 % 57] for i in range(n)]
 
@@ -165,8 +162,8 @@ def main():
 
     file = File(options.model)
     tokenizer, oracle = file.tokenizer(), Oracle(file)
-    prompts = passages(tokenizer, options.prompts)
-    text = tokenizer.encode((ROOT / PERPLEXITY_TEXT).read_text(encoding="utf-8")).ids[:PERPLEXITY_TOKENS]
+    tokens = tokenizer.encode(TEXT.read_text(encoding="utf-8")).ids
+    prompts, text = passages(tokens, options.prompts), tokens[:PERPLEXITY_TOKENS]
     with tempfile.TemporaryDirectory() as folder:
         measured = [Sluice(options.sluice, options.model, folder)]
         measured += [LlamaCpp(options.model)] if options.llama_cpp else []

@@ -96,3 +96,16 @@ def test_a_prompt_may_have_several_lines(model):
     done = run_cli("generate", str(model), "--prompt", "a\n\tb\r\n", "--max-tokens", "1")
     assert done.returncode == 0, done
     refused(run_cli("generate", str(model), "--prompt", "a\x1b[31m"), "prompt", "control characters")
+
+
+def test_a_model_that_computes_no_numbers_is_told(tmp_path):
+    """Weights that are finite each, and whose products are not."""
+    shutil.copytree(GOLDEN / "dense/qwen2", tmp_path / "model")
+    file = tmp_path / "model/model.safetensors"
+    data = bytearray(file.read_bytes())
+    n_header = int.from_bytes(data[:8], "little")
+    begin, end = json.loads(data[8 : 8 + n_header])["model.norm.weight"]["data_offsets"]
+    data[8 + n_header + begin : 8 + n_header + end] = b"\x7f\x7f" * ((end - begin) // 2)
+    file.write_bytes(data)
+    (tmp_path / "tokens.json").write_text("[1, 2, 3]")
+    refused(run_cli("generate", str(tmp_path / "model"), "--tokens", str(tmp_path / "tokens.json")), "not finite")

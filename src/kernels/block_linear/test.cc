@@ -232,7 +232,7 @@ TEST_P(BlockLinear, OutputsAreRoundedToBf16AndRowsMayLieApart) {
   }
 }
 
-// Inputs of 2^-100 times a scale of 2^-24 and codes up to 127 leave the range of normal floats; all
+// Inputs of 2^-120 times scales and codes up to 127 leave the range of normal floats; all
 // of 0, 1 and many rows must then flush at the same places.
 TEST_P(BlockLinear, DenormalsAreFlushedWhereOpSaysSo) {
   constexpr int64_t kIn = 256;

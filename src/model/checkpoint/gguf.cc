@@ -322,7 +322,6 @@ Status GgufFile::ReadTensors(int64_t n_tensors, int64_t at) {
     by_place.push_back(&tensor);
   }
   SLUICE_TRY(CheckPlaces(std::move(by_place), static_cast<int64_t>(file_.size())));
-  for (const GgufTensor& tensor : tensors_) n_data_bytes_ += tensor.n_bytes;
   return Status::Ok();
 }
 

@@ -74,12 +74,11 @@ class GgufFile {
   Result<int64_t> Integer(std::string_view key) const;          // of any width, up to 2^63 - 1
   Result<double> Float(std::string_view key) const;             // of any width, finite
   Result<bool> Bool(std::string_view key) const;
-  // Lists; elements as above, but floats may be infinite or NaN.
+  // Lists; elements as above.
   Result<std::vector<std::string_view>> Strings(std::string_view key) const;
   Result<std::vector<int64_t>> Integers(std::string_view key) const;
-  Result<std::vector<float>> Floats(std::string_view key) const;
 
-  // All keys and what they hold, sorted, for tools that show a file.
+  // All keys and where their values stand, sorted: what the fuzzer asks for.
   struct Entry {
     std::string_view key;
     GgufType type = GgufType::kU8;
@@ -95,8 +94,6 @@ class GgufFile {
   // A tensor of one or two dimensions; one dimension is a single row.
   Matrix MatrixOf(const GgufTensor& tensor) const;
 
-  int64_t n_data_bytes() const { return n_data_bytes_; }  // of all tensors
-
  private:
   GgufFile() = default;
   const Entry* Find(std::string_view key) const;
@@ -111,7 +108,6 @@ class GgufFile {
   ConstBytes file_;
   std::vector<Entry> entries_;       // by key
   std::vector<GgufTensor> tensors_;  // by name
-  int64_t n_data_bytes_ = 0;
 };
 
 // kCorrupt if one of the rows [first, first + n) of a weight holds an infinity or NaN, as a

@@ -39,7 +39,6 @@ void AskFor(const model::GgufFile& file, std::string_view key) {
   CheckMessage(file.Float(key));
   CheckMessage(file.Bool(key));
   CheckMessage(file.Integers(key));
-  CheckMessage(file.Floats(key));
 }
 
 void CheckTensor(const model::GgufFile& file, const model::GgufTensor& tensor, int64_t n_file) {
@@ -76,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     by_place.push_back(&tensor);
     n_bytes += tensor.n_bytes;
   }
-  SLUICE_CHECK(n_bytes == file->n_data_bytes() && n_bytes <= n_file);
+  SLUICE_CHECK(n_bytes <= n_file);
   std::ranges::sort(by_place, {}, [](const model::GgufTensor* tensor) { return tensor->begin; });
   for (size_t i = 1; i < by_place.size(); ++i) {
     SLUICE_CHECK(by_place[i - 1]->begin + by_place[i - 1]->n_bytes <= by_place[i]->begin);

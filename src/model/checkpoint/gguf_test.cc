@@ -54,7 +54,6 @@ TEST(Gguf, TensorsHaveNameFormatShapeOutermostFirstAndTheirBytes) {
   const GgufFile& file = *parsed.file;
   ASSERT_EQ(file.tensors().size(), 2);
   EXPECT_EQ(file.tensors()[0].name, "a.weight");
-  EXPECT_EQ(file.n_data_bytes(), 12 + 72);
   const GgufTensor* tensor = file.FindTensor("b.weight");
   ASSERT_NE(tensor, nullptr);
   EXPECT_THAT(tensor->shape, ElementsAre(2, 64));
@@ -122,7 +121,6 @@ TEST(Gguf, MetadataOfEveryTypeIsFound) {
   EXPECT_EQ(*file.String("text"), "a\nb");
   EXPECT_THAT(*file.Strings("texts"), ElementsAre("x", "", "yz"));
   EXPECT_THAT(*file.Integers("numbers"), ElementsAre(1, -2));
-  EXPECT_THAT(*file.Floats("floats"), ElementsAre(0.5F, 2.0F));
   EXPECT_TRUE(file.Integers("none")->empty());
   EXPECT_EQ(file.entries().size(), 17);
   EXPECT_EQ(file.entries()[0].key, "f32");

@@ -143,15 +143,4 @@ Result<std::vector<int64_t>> GgufFile::Integers(std::string_view key) const {
   return values;
 }
 
-Result<std::vector<float>> GgufFile::Floats(std::string_view key) const {
-  SLUICE_TRY(const Entry* entry, Need(key, "a list of floats", true, IsFloat));
-  std::vector<float> values;
-  values.reserve(static_cast<size_t>(entry->n));
-  for (int64_t i = 0; i < entry->n; ++i) {
-    const int64_t at = entry->begin + i * SizeOf(entry->element);
-    values.push_back(static_cast<float>(FloatAt(file_, entry->element, at)));
-  }
-  return values;
-}
-
 }  // namespace sluice::model
