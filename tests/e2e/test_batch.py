@@ -67,19 +67,27 @@ class Batch:
         assert done.returncode == code, done
         return done
 
-    def kill_after(self, seconds, *more):
-        """Starts it, and kills it, unless it has ended before."""
+    def kill_at(self, rng, n_bytes, *more):
+        """Starts it and kills it: one time in four while it starts, else a moment after it has written up to n_bytes more;
+        if it ends before, it has ended."""
+        n_written = rng.uniform(0, n_bytes) + self.n_written()
+        seconds = rng.uniform(0, 0.2) if rng.random() < 0.25 else 100
+        delay = rng.uniform(0, 0.02)
         process = subprocess.Popen(
             [binary(), *self.command(*more)], env=environment(), stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
+        deadline = time.monotonic() + seconds
+        while process.poll() is None and time.monotonic() < deadline and self.n_written() <= n_written:
+            time.sleep(0.002)
+        time.sleep(delay)
+        process.kill()
         stderr = process.communicate()[1]
         assert process.returncode in (0, -signal.SIGKILL), (process.returncode, stderr)
         return process.returncode == 0
+
+    def n_written(self):
+        return self.output.stat().st_size if self.output.exists() else 0
 
     def lines(self):
         text = self.output.read_text(encoding="utf-8")
@@ -217,13 +225,14 @@ def mixed_rows(n):
     return [*rows, "not json", "not json", rows[0], "", row("bad", CHAT, {"model": "x"})]
 
 
-def kill_and_compare(batch, whole, n_kills, seed, span, *options):
-    """Kills it `n_kills` times at moments within `span`, then lets it end."""
+def kill_and_compare(batch, whole, n_kills, seed, *options):
+    """Kills it `n_kills` times, then lets it end."""
     rng = random.Random(seed)
     expected = {key: steady(line) for key, line in whole.by_id().items()}
     n_early = 0
+    part = 1.5 * whole.n_written() / n_kills
     for kill in range(n_kills):
-        ended = batch.kill_after(rng.uniform(*span), *(["--resume"] if kill else []), *options)
+        ended = batch.kill_at(rng, part, *(["--resume"] if kill else []), *options)
         n_early += not ended
         if batch.output.exists() and rng.random() < 0.5:  # torn, as after a longer write
             text = batch.output.read_bytes()
@@ -242,7 +251,7 @@ def kill_scripted(tmp_path, n_kills, seed):
     whole = Batch(tmp_path / "whole", rows, SLOW_SCRIPT, options=options)
     whole.run()
     killed = Batch(tmp_path / "killed", rows, SLOW_SCRIPT, options=options)
-    kill_and_compare(killed, whole, n_kills, seed, (0.05, 0.5))
+    kill_and_compare(killed, whole, n_kills, seed)
 
 
 def test_killed_and_resumed_gives_what_an_uninterrupted_run_gives(tmp_path, seed):
@@ -271,14 +280,12 @@ def kill_model(tmp_path, n_kills, seed):
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()
     whole = Batch(tmp_path / "whole", rows, model=TINY, options=options)
-    begin = time.monotonic()
     whole.run()
-    spent = time.monotonic() - begin
     statuses = {line["response"]["status_code"] for line in whole.lines()}
     assert statuses == {200} and len(whole.lines()) == len(rows)
     # More at once, and other pieces: not what the tokens depend on.
     killed = Batch(tmp_path / "killed", rows, model=TINY, options=["--max-running", "5", *options[2:]])
-    kill_and_compare(killed, whole, n_kills, seed, (spent * 0.1, spent * 0.6))
+    kill_and_compare(killed, whole, n_kills, seed)
 
 
 def test_a_models_answers_are_the_same_in_an_interrupted_run(tmp_path, seed):
