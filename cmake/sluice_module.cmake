@@ -3,8 +3,14 @@
 # What a file is follows from its name, so adding one edits no list:
 #   x.cc        the module's library          x_test.cc   the module's one test binary, ctest name NAME
 #                                             test.cc     the same, in an op folder of kernels (so bench.cc)
+#   avx2.cc, avx512.cc, avx512bf16.cc
+#               the module's library, for that instruction set (tensor/isa.h)
 #   x_fuzz.cc   a libFuzzer binary, NAME_x_fuzz            x_bench.cc  a bench binary, NAME_x_bench
 # CONFIGURE_DEPENDS makes ninja look for new files at each build.
+
+set(isa_flags_avx2 -mavx2 -mfma -mf16c)
+set(isa_flags_avx512 ${isa_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+set(isa_flags_avx512bf16 ${isa_flags_avx512} -mavx512vbmi -mavx512bf16)
 
 function(sluice_module name)
   cmake_parse_arguments(ARG "" "" "LINK;TEST_LINK" ${ARGN})
@@ -18,6 +24,13 @@ function(sluice_module name)
   list(FILTER benches INCLUDE REGEX "[_/]bench\\.cc$")
   set(sources ${all})
   list(FILTER sources EXCLUDE REGEX "[_/](test|fuzz|bench)\\.cc$")
+
+  foreach(file ${sources})
+    get_filename_component(stem ${file} NAME_WE)
+    if(DEFINED isa_flags_${stem})
+      set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${isa_flags_${stem}}")
+    endif()
+  endforeach()
 
   if(sources)
     add_library(${name} STATIC ${sources})

@@ -1,7 +1,12 @@
 #include "app/compute_options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <thread>
+#include <vector>
+
+#include "kernels/variants.h"
 
 namespace sluice::app {
 namespace {
@@ -17,11 +22,29 @@ void ComputeOptions::Declare(OptionSet& set, OptionReach reach) {
   set.AddChoice("arithmetic", &arithmetic, kArithmetics,
                 {.help = "exact: sums in double precision, as the golden values were made; slow.",
                  .reach = reach});
+  set.Add(
+      "variant", &variant,
+      {.help =
+           "Highest instruction set of kernels (ref, avx2, avx512, avx512bf16), or of one "
+           "operator (linear:avx2); empty: the best that the machine has. It changes no result.",
+       .reach = reach});
 }
 
 int32_t ComputeOptions::NumThreads() const {
   if (n_threads > 0) return n_threads;
   return std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
+}
+
+Result<IsaChoice> ComputeOptions::Isas() const {
+  if (variant.empty()) return IsaChoice{};
+  SLUICE_TRY(IsaChoice choice, ParseIsaChoice(variant));
+  const std::vector<ops::OpIsas> known = ops::OpsWithVariants();
+  for (const auto& [op, isa] : choice.of_op) {
+    if (std::ranges::find(known, op, &ops::OpIsas::op) == known.end()) {
+      return Status::Invalid(fmt::format("operator '{}' has no variants", op));
+    }
+  }
+  return choice;
 }
 
 }  // namespace sluice::app

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/options.h"
+#include "base/result.h"
+#include "tensor/isa.h"
 #include "tensor/stream.h"
 
 namespace sluice::app {
@@ -12,10 +15,13 @@ namespace sluice::app {
 struct ComputeOptions {
   int32_t n_threads = 0;  // 0: one per core
   Arithmetic arithmetic = Arithmetic::kFloat32;
+  std::string variant;  // of kernels; empty: the best
 
   void Declare(OptionSet& set, OptionReach reach);
 
   int32_t NumThreads() const;
+  // kInvalidArgument: of `variant`.
+  Result<IsaChoice> Isas() const;
 };
 
 }  // namespace sluice::app

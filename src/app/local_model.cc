@@ -34,19 +34,20 @@ Result<std::unique_ptr<LocalModel>> LocalModel::Open(Env& env,
                                                      std::string_view folder,
                                                      const ComputeOptions& options,
                                                      std::optional<int32_t> n_tokens) {
+  SLUICE_TRY(IsaChoice isas, options.Isas());
   SLUICE_TRY(model::Loader loader, model::Loader::Open(env.fs, folder));
   if (n_tokens) {
     SLUICE_TRY(loader.KeepTokens(*n_tokens));
   }
   SLUICE_TRY(LoadWithProgress(loader, env.clock));
   return std::unique_ptr<LocalModel>(
-      new LocalModel(loader.Take(), options));  // tidy: allow, private
+      new LocalModel(loader.Take(), options, std::move(isas)));  // tidy: allow, private
 }
 
-LocalModel::LocalModel(model::LoadedModel loaded, const ComputeOptions& options)
+LocalModel::LocalModel(model::LoadedModel loaded, const ComputeOptions& options, IsaChoice isas)
     : loaded_(std::move(loaded)),
       team_(options.NumThreads()),
-      stream_{.team = team_, .arithmetic = options.arithmetic} {}
+      stream_{.team = team_, .arithmetic = options.arithmetic, .isas = std::move(isas)} {}
 
 Result<std::vector<float>> RunChunk(model::Sequences& sequences,
                                     std::span<const TokenId>& rest,

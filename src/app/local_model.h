@@ -32,7 +32,7 @@ class LocalModel {
   Stream& stream() { return stream_; }
 
  private:
-  LocalModel(model::LoadedModel loaded, const ComputeOptions& options);
+  LocalModel(model::LoadedModel loaded, const ComputeOptions& options, IsaChoice isas);
 
   model::LoadedModel loaded_;
   ThreadTeam team_;

@@ -134,6 +134,7 @@ struct Answering {
   const codec::ModelCard model;
   const codec::OwnedFormat owned_format;
   const codec::Format format;
+  IsaChoice isas;
   std::string memory;                       // where it goes, for people
   std::optional<codec::ScriptBook> script;  // absent: a model answers
   EventBell bell;
@@ -186,6 +187,7 @@ engine::Engine::Params Answering::EngineParams(const Env& env,
                                 .replay = options.replay,
                                 .n_threads = options.compute.NumThreads(),
                                 .arithmetic = options.compute.arithmetic,
+                                .isas = isas,
                                 .seed = env.entropy.Next(),
                                 .cache_secret = MakeSecret(env.entropy),
                                 .clock = &env.clock,
@@ -201,6 +203,7 @@ Result<std::unique_ptr<Answering>> Answering::Open(const Env& env,
                                                    const AppOptions& options,
                                                    int32_t n_waiting_max) {
   codec::ModelCard card = {.n_context = options.n_context, .n_output_max = options.n_output_max};
+  SLUICE_TRY(IsaChoice isas, options.compute.Isas());
   Planned planned;
   if (!options.model.empty()) {
     SLUICE_TRY(LookAtModel(env.fs, options, card, planned));
@@ -211,6 +214,7 @@ Result<std::unique_ptr<Answering>> Answering::Open(const Env& env,
   NameModel(options, format, card);
   auto answering = std::make_unique<Answering>(std::move(card), std::move(format.format));
   answering->memory = std::move(planned.text);
+  answering->isas = std::move(isas);
   SLUICE_TRY(answering->OpenService(env, options, planned.plan, n_waiting_max));
   return answering;
 }

@@ -197,7 +197,8 @@ void Engine::Open(model::LoadedModel loaded) {
                       .n_scores = std::min(kMaxScoredRows, params_.n_prompt_rows),
                       .n_threads = params_.n_threads,
                       .clock = params_.clock,
-                      .arithmetic = params_.arithmetic},
+                      .arithmetic = params_.arithmetic,
+                      .isas = params_.isas},
                      std::move(loaded));
   if (!opened) return FailLoading(std::move(opened.error()));
   executor_ = std::move(*opened);

@@ -63,6 +63,7 @@ class Engine final : public wire::TokenService {
     Replay replay = Replay::kBounded;
     int32_t n_threads = 1;
     Arithmetic arithmetic = Arithmetic::kFloat32;
+    IsaChoice isas;               // of kernels
     std::vector<TokenId> banned;  // of the model's tokens, never drawn; its end token always may be
     uint64_t seed = 0;            // of the seeds of requests that bring none; nobody should know it
     std::array<std::byte, 32> cache_secret{};  // of the names of prefixes; nobody should know it

@@ -31,7 +31,7 @@ Result<std::unique_ptr<Executor>> Executor::Open(const Params& params, model::Lo
 Executor::Executor(const Params& params, model::LoadedModel loaded)
     : loaded_(std::move(loaded)),
       team_(params.n_threads),
-      stream_{.team = team_, .arithmetic = params.arithmetic},
+      stream_{.team = team_, .arithmetic = params.arithmetic, .isas = params.isas},
       limits_{.n_rows = params.n_rows,
               .n_seqs = params.n_slots,
               .n_logits = params.n_slots + params.n_scores,

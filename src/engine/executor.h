@@ -35,6 +35,7 @@ class Executor {
     int32_t n_threads = 1;
     const Clock* clock = nullptr;  // that measures the model; null: nobody wants to know
     Arithmetic arithmetic = Arithmetic::kFloat32;
+    IsaChoice isas;
   };
   // Takes the memory. kInvalidArgument: more context than the model has, or fewer blocks than one
   // sequence may need.

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "tensor/block_format.h"
 #include "tensor/formats.h"
+#include "tensor/packed.h"
 
 namespace sluice {
 namespace {
@@ -101,14 +102,23 @@ int64_t RowBytesOf(const Matrix& matrix) {
 Matrix RowsOf(const Matrix& matrix, int64_t first, int64_t n) {
   SLUICE_CHECK(first % kTile == 0 && first >= 0 && n >= 0 && first + n <= matrix.n_out);
   Matrix part = matrix;
+  part.n_out = n;
+  if (matrix.layout == MatrixLayout::kPacked) {
+    const PackedShape shape = PackedShapeOf(matrix.format);
+    SLUICE_CHECK(first % shape.n_rows == 0);
+    const int64_t record = first / shape.n_rows * RecordsOf(matrix);
+    part.data = static_cast<const std::byte*>(matrix.data) + record * shape.n_bytes;
+    if (matrix.format == MatrixFormat::kFp8) part.scales = ScalesOf(matrix, first);
+    return part;
+  }
   part.data = static_cast<const std::byte*>(matrix.data) + first * RowBytesOf(matrix);
   part.scales = ScalesOf(matrix, first);
-  part.n_out = n;
   return part;
 }
 
 void DecodeMatrixPart(const Matrix& matrix, int64_t row, int64_t first, int64_t n, float* out) {
   SLUICE_CHECK(first % kTile == 0);
+  if (matrix.layout == MatrixLayout::kPacked) return DecodePackedPart(matrix, row, first, n, out);
   const auto* bytes = static_cast<const uint8_t*>(matrix.data) + row * RowBytesOf(matrix);
   switch (matrix.format) {
     case MatrixFormat::kBf16: {
@@ -146,6 +156,7 @@ void DecodeMatrixRow(const Matrix& matrix, int64_t row, float* out) {
 }
 
 MatrixPlace FindNonFinite(const Matrix& matrix, int64_t first, int64_t n) {
+  SLUICE_CHECK(matrix.layout == MatrixLayout::kRows);
   const int64_t row_bytes = RowBytesOf(matrix);
   for (int64_t row = first; row < first + n; ++row) {
     const uint8_t* bytes = static_cast<const uint8_t*>(matrix.data) + row * row_bytes;

@@ -1,4 +1,5 @@
-// Matrix: a weight as the checkpoint stores it, seen and not copied. x W^T with W [n_out, n_in].
+// Matrix: a weight, seen and not copied: as the checkpoint stores it, or packed. x W^T with
+// W [n_out, n_in].
 
 #pragma once
 
@@ -35,18 +36,25 @@ constexpr bool IsQuantized(MatrixFormat format) {
   return format == MatrixFormat::kFp8 || format == MatrixFormat::kFp4;
 }
 
+enum class MatrixLayout : uint8_t {
+  kRows,    // row after row, as checkpoints have them
+  kPacked,  // as kernels read them (packed.h)
+};
+
 struct Matrix {
   MatrixFormat format = MatrixFormat::kBf16;
+  MatrixLayout layout = MatrixLayout::kRows;
   const void* data = nullptr;
-  const uint8_t* scales = nullptr;  // E8M0; null unless FP8 or FP4
+  const uint8_t* scales = nullptr;  // E8M0; null unless FP8, or FP4 in rows
   int64_t n_out = 0;
   int64_t n_in = 0;
 };
 
-// Rows [first, first + n) as a matrix of their own; first is a multiple of 32.
+// Rows [first, first + n) as a matrix of their own; first is a multiple of 32, of a packed matrix
+// of the rows of its records.
 Matrix RowsOf(const Matrix& matrix, int64_t first, int64_t n);
 
-// Bytes of one row of data.
+// Bytes of one row of data in rows.
 int64_t RowBytesOf(const Matrix& matrix);
 
 // Inputs [first, first + n) of row `row` as floats. FP8 and FP4: code * scale, exact in bf16;

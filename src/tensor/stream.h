@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "tensor/isa.h"
 #include "tensor/thread_team.h"
 
 namespace sluice {
@@ -21,6 +22,7 @@ enum class Arithmetic : uint8_t {
 struct Stream {
   ThreadTeam& team;
   Arithmetic arithmetic = Arithmetic::kFloat32;
+  IsaChoice isas;
 };
 
 }  // namespace sluice

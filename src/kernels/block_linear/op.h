@@ -22,6 +22,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "tensor/formats.h"
 #include "tensor/matrix.h"
@@ -41,5 +42,14 @@ struct Params {
 };
 
 void Run(const Params& params, Stream& stream);
+
+// What there are variants for, best first.
+std::vector<Isa> Isas();
+// Which one Run takes.
+Isa ChosenIsa(const Params& params, const Stream& stream);
+
+namespace ref {
+void Run(const Params& params, Stream& stream);
+}
 
 }  // namespace sluice::ops::block_linear

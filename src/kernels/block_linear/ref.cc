@@ -18,7 +18,7 @@
 #include "kernels/simd/flush_denormals.h"
 #include "tensor/block_decode.h"
 
-namespace sluice::ops::block_linear {
+namespace sluice::ops::block_linear::ref {
 namespace {
 
 constexpr int64_t kOutputs = 16;
@@ -340,8 +340,6 @@ void RunExact(const Params& params, int64_t begin, int64_t end) {
 }  // namespace
 
 void Run(const Params& params, Stream& stream) {
-  SLUICE_CHECK(IsBlockFormat(params.weight.format));
-  if (params.n_rows == 0) return;
   const int64_t n_tiles = (params.weight.n_out + kOutputs - 1) / kOutputs;
   const Arithmetic arithmetic = stream.arithmetic;
   stream.team.Run(n_tiles, [&](int64_t begin, int64_t end, int32_t) {
@@ -353,4 +351,4 @@ void Run(const Params& params, Stream& stream) {
   });
 }
 
-}  // namespace sluice::ops::block_linear
+}  // namespace sluice::ops::block_linear::ref

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "tensor/formats.h"
 #include "tensor/matrix.h"
@@ -30,5 +31,14 @@ struct Params {
 };
 
 void Run(const Params& params, Stream& stream);
+
+// What there are variants for, best first.
+std::vector<Isa> Isas();
+// Which one Run takes.
+Isa ChosenIsa(const Params& params, const Stream& stream);
+
+namespace ref {
+void Run(const Params& params, Stream& stream);
+}
 
 }  // namespace sluice::ops::linear

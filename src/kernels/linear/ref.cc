@@ -12,7 +12,7 @@
 #include "kernels/simd/dot_panel.h"
 #include "kernels/simd/flush_denormals.h"
 
-namespace sluice::ops::linear {
+namespace sluice::ops::linear::ref {
 namespace {
 
 constexpr int64_t kOutputs = simd::kPanelOutputs;
@@ -103,8 +103,6 @@ void RunOutputs(const Params& params, Range outputs, Arithmetic arithmetic) {
 }  // namespace
 
 void Run(const Params& params, Stream& stream) {
-  SLUICE_CHECK(!IsBlockFormat(params.weight.format));
-  if (params.n_rows == 0) return;
   const int64_t n_out = params.weight.n_out;
   const int64_t n_tiles = (n_out + kOutputs - 1) / kOutputs;
   const Arithmetic arithmetic = stream.arithmetic;
@@ -120,4 +118,4 @@ void Run(const Params& params, Stream& stream) {
   });
 }
 
-}  // namespace sluice::ops::linear
+}  // namespace sluice::ops::linear::ref

@@ -1,0 +1,13 @@
+#include "kernels/variants.h"
+
+#include "kernels/block_linear/op.h"
+#include "kernels/linear/op.h"
+
+namespace sluice::ops {
+
+std::vector<OpIsas> OpsWithVariants() {
+  return {{.op = "block_linear", .isas = block_linear::Isas()},
+          {.op = "linear", .isas = linear::Isas()}};
+}
+
+}  // namespace sluice::ops
