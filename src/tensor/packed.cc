@@ -39,52 +39,101 @@ int64_t ByteAt(const PackedShape& shape, int64_t row, int64_t input) {
          in_tile % 4 * 2 + in_line % 2;
 }
 
-uint8_t SignAndMagnitude(int8_t code) {
-  return static_cast<uint8_t>(code < 0 ? 0x80 | -code : code);
-}
 int8_t FromSignAndMagnitude(uint8_t byte) {
   const int magnitude = byte & 0x7F;
   return static_cast<int8_t>((byte & 0x80) != 0 ? -magnitude : magnitude);
 }
 
-bool IsBlockOfBytes(MatrixFormat format) { return format == MatrixFormat::kQ8_0; }
-
-void PutNibble(
-    const PackedShape& shape, int64_t row, int64_t input, uint8_t code, uint8_t* record) {
-  const NibblePlace place = NibbleAt(shape, row, input);
-  record[place.byte] = static_cast<uint8_t>(record[place.byte] | code << place.shift);
+uint32_t Word32(const uint8_t* bytes) {
+  uint32_t word = 0;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
+}
+uint64_t Word64(const uint8_t* bytes) {
+  uint64_t word = 0;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
 }
 
-// Part of one row that falls into a record: `inputs` of them from `first`.
-void PackFp4(const Matrix& matrix, int64_t row, int64_t first, uint8_t* record) {
-  const PackedShape shape = PackedShapeOf(MatrixFormat::kFp4);
-  const auto* codes = static_cast<const uint8_t*>(matrix.data) + (row * matrix.n_in + first) / 2;
-  const int64_t in_record = row % shape.n_rows;
-  const int64_t n = std::min(shape.n_inputs, matrix.n_in - first);
-  for (int64_t i = 0; i < n; ++i) {
-    const auto code = static_cast<uint8_t>(codes[i / 2] >> i % 2 * 4 & 15);
-    PutNibble(shape, in_record, i, code == 8 ? 0 : code, record);
+// The low nibbles of the four bytes, side by side in 16 bits.
+uint32_t JoinNibbles(uint32_t bytes) {
+  bytes &= 0x0F0F0F0F;
+  bytes = (bytes | bytes >> 4) & 0x00FF00FF;
+  return (bytes | bytes >> 8) & 0xFFFF;
+}
+// The low nibbles of the four even bytes.
+uint32_t JoinEvenNibbles(uint64_t bytes) {
+  bytes &= 0x000F000F000F000F;
+  bytes = (bytes | bytes >> 12) & 0x000000FF000000FF;
+  return static_cast<uint32_t>((bytes | bytes >> 24) & 0xFFFF);
+}
+
+void PutLane(const PackedShape& shape, int64_t row, int64_t line, uint32_t lane, uint8_t* record) {
+  std::memcpy(record + LaneAt(shape, row, line) + row % kTileRows * 4, &lane, sizeof lane);
+}
+// Four codes of 8 bits.
+void PutBytes(
+    const PackedShape& shape, int64_t row, int64_t line, uint32_t codes, uint8_t* record) {
+  const auto low = static_cast<uint16_t>(codes);
+  const auto high = static_cast<uint16_t>(codes >> 16);
+  uint8_t* first = record + ByteAt(shape, row, line * kByteInputs);
+  std::memcpy(first, &low, sizeof low);
+  std::memcpy(first + 8, &high, sizeof high);
+}
+
+// Eight nibbles of E2M1 with code 8, -0, made 0.
+uint32_t WithoutNegativeZeros(uint32_t codes) {
+  const uint32_t magnitude = codes & 0x77777777;
+  const uint32_t is_other = (magnitude | magnitude << 1 | magnitude << 2) & 0x44444444;
+  return magnitude | (codes & is_other << 1);
+}
+// Four bytes: 0x80 made 0.
+uint32_t WithoutNegativeZeroBytes(uint32_t codes) {
+  const uint32_t is_other = ((codes & 0x7F7F7F7F) + 0x7F7F7F7F) & 0x80808080;
+  return (codes & 0x7F7F7F7F) | (codes & is_other);
+}
+// Four whole numbers of [-127, 127] as sign and magnitude.
+uint32_t SignsAndMagnitudes(uint32_t codes) {
+  const uint32_t signs = codes & 0x80808080;
+  const uint32_t ones = signs >> 7;
+  const uint32_t all = ones * 0x7F;  // 0x7F where negative
+  // -v = ~v + 1 in 7 bits, which do not carry: v is not -128.
+  return signs | (((codes & 0x7F7F7F7F) ^ all) + ones);
+}
+
+// What a row has in a record; n inputs from `first` on are there, and the record holds zeros.
+void PackFp4(const Matrix& matrix, int64_t row, int64_t first, int64_t n, uint8_t* record) {
+  constexpr PackedShape kShape = PackedShapeOf(MatrixFormat::kFp4);
+  const int64_t in_record = row % kShape.n_rows;
+  uint8_t codes[kShape.n_inputs / 2] = {};
+  const auto* from = static_cast<const uint8_t*>(matrix.data) + (row * matrix.n_in + first) / 2;
+  std::memcpy(codes, from, static_cast<size_t>(n + 1) / 2);
+  for (int64_t line = 0; line < kShape.n_inputs / kNibbleInputs; ++line) {
+    const uint32_t eight = WithoutNegativeZeros(Word32(codes + line * 4));
+    PutLane(kShape, in_record, line, JoinNibbles(eight) | JoinNibbles(eight >> 4) << 16, record);
   }
   const int64_t n_across = (matrix.n_in + 31) / 32;
   record[in_record] =
       static_cast<uint8_t>(kPackedExponent - matrix.scales[row * n_across + first / 32]);
 }
 
-void PackFp8(const Matrix& matrix, int64_t row, int64_t first, uint8_t* record) {
-  const PackedShape shape = PackedShapeOf(MatrixFormat::kFp8);
-  const auto* codes = static_cast<const uint8_t*>(matrix.data) + row * matrix.n_in + first;
-  const int64_t n = std::min(shape.n_inputs, matrix.n_in - first);
-  for (int64_t i = 0; i < n; ++i) {
-    record[ByteAt(shape, row % shape.n_rows, i)] = codes[i] == 0x80 ? 0 : codes[i];
+void PackFp8(const Matrix& matrix, int64_t row, int64_t first, int64_t n, uint8_t* record) {
+  constexpr PackedShape kShape = PackedShapeOf(MatrixFormat::kFp8);
+  uint8_t codes[kShape.n_inputs] = {};
+  const auto* from = static_cast<const uint8_t*>(matrix.data) + row * matrix.n_in + first;
+  std::memcpy(codes, from, static_cast<size_t>(n));
+  for (int64_t line = 0; line < kShape.n_inputs / kByteInputs; ++line) {
+    const uint32_t four = WithoutNegativeZeroBytes(Word32(codes + line * 4));
+    PutBytes(kShape, row % kShape.n_rows, line, four, record);
   }
 }
 
-void PackBf16(const Matrix& matrix, int64_t row, int64_t first, uint8_t* record) {
-  const PackedShape shape = PackedShapeOf(MatrixFormat::kBf16);
+void PackBf16(const Matrix& matrix, int64_t row, int64_t first, int64_t n, uint8_t* record) {
+  constexpr PackedShape kShape = PackedShapeOf(MatrixFormat::kBf16);
   const auto* values = static_cast<const Bf16*>(matrix.data) + row * matrix.n_in + first;
-  const int64_t n = std::min(shape.n_inputs, matrix.n_in - first);
-  uint8_t* lane = record + LaneAt(shape, row % shape.n_rows, 0) + row % kTileRows * 4;
-  std::memcpy(lane, values, static_cast<size_t>(n) * 2);
+  uint32_t lane = 0;
+  std::memcpy(&lane, values, static_cast<size_t>(n) * 2);
+  PutLane(kShape, row % kShape.n_rows, 0, lane, record);
 }
 
 template <MatrixFormat kFormat>
@@ -96,27 +145,30 @@ void PackBlock(const Matrix& matrix, int64_t row, int64_t first, uint8_t* record
   const int64_t in_record = row % kPacked.n_rows;
   std::memcpy(record + in_record * 2, block, 2);
   if (kBlock.has_min) std::memcpy(record + 64 + in_record * 2, block + kMinByte, 2);
-  int8_t codes[kBlock.n_values];
-  DecodeCodes<kFormat>(block, codes);
-  for (int64_t i = 0; i < kBlock.n_values; ++i) {
-    if (IsBlockOfBytes(kFormat)) {
-      record[ByteAt(kPacked, in_record, i)] = SignAndMagnitude(codes[i]);
-    } else {
-      // Of Q4_0 a code is the nibble less 8: the nibble is kept.
-      const int nibble = codes[i] + (kBlock.has_min ? 0 : 8);
-      PutNibble(kPacked, in_record, i, static_cast<uint8_t>(nibble), record);
+  if constexpr (kFormat == MatrixFormat::kQ8_0) {
+    for (int64_t line = 0; line < kPacked.n_inputs / kByteInputs; ++line) {
+      PutBytes(kPacked, in_record, line, SignsAndMagnitudes(Word32(block + 2 + line * 4)), record);
+    }
+  } else {
+    // Low nibbles are inputs 0 to 15, high nibbles the others.
+    const uint8_t* nibbles = block + kBlock.n_bytes - 16;
+    for (int64_t line = 0; line < 4; ++line) {
+      const uint64_t eight = Word64(nibbles + line % 2 * 8) >> line / 2 * 4;
+      const uint32_t lane = JoinEvenNibbles(eight) | JoinEvenNibbles(eight >> 8) << 16;
+      PutLane(kPacked, in_record, line, lane, record);
     }
   }
 }
 
 void PackPart(const Matrix& matrix, int64_t row, int64_t first, uint8_t* record) {
+  const int64_t n = std::min(PackedShapeOf(matrix.format).n_inputs, matrix.n_in - first);
   switch (matrix.format) {
     case MatrixFormat::kBf16:
-      return PackBf16(matrix, row, first, record);
+      return PackBf16(matrix, row, first, n, record);
     case MatrixFormat::kFp8:
-      return PackFp8(matrix, row, first, record);
+      return PackFp8(matrix, row, first, n, record);
     case MatrixFormat::kFp4:
-      return PackFp4(matrix, row, first, record);
+      return PackFp4(matrix, row, first, n, record);
     case MatrixFormat::kQ4_0:
       return PackBlock<MatrixFormat::kQ4_0>(matrix, row, first, record);
     case MatrixFormat::kQ4_1:
@@ -213,8 +265,8 @@ void PackStripes(const Matrix& matrix, int64_t first, int64_t n, std::byte* out)
     auto* records = reinterpret_cast<uint8_t*>(out + stripe * stripe_bytes);
     std::memset(records, 0, static_cast<size_t>(stripe_bytes));
     const int64_t end = std::min((stripe + 1) * shape.n_rows, matrix.n_out);
-    for (int64_t row = stripe * shape.n_rows; row < end; ++row) {
-      for (int64_t record = 0; record < RecordsOf(matrix); ++record) {
+    for (int64_t record = 0; record < RecordsOf(matrix); ++record) {
+      for (int64_t row = stripe * shape.n_rows; row < end; ++row) {
         PackPart(matrix, row, record * shape.n_inputs, records + record * shape.n_bytes);
       }
     }
