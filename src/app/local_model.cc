@@ -13,11 +13,11 @@
 namespace sluice::app {
 namespace {
 
-Status LoadWithProgress(model::Loader& loader, const Clock& clock) {
+Status LoadWithProgress(model::Loader& loader, ThreadTeam& team, const Clock& clock) {
   const Time begin = clock.Now();
   LoadLine line;
   while (!loader.done()) {
-    SLUICE_TRY(loader.Step());
+    SLUICE_TRY(loader.Step(team));
     const model::Loader::Progress progress = loader.progress();
     line.Show({.done_bytes = progress.done_bytes,
                .total_bytes = progress.total_bytes,
@@ -39,7 +39,8 @@ Result<std::unique_ptr<LocalModel>> LocalModel::Open(Env& env,
   if (n_tokens) {
     SLUICE_TRY(loader.KeepTokens(*n_tokens));
   }
-  SLUICE_TRY(LoadWithProgress(loader, env.clock));
+  ThreadTeam team(options.NumThreads());
+  SLUICE_TRY(LoadWithProgress(loader, team, env.clock));
   return std::unique_ptr<LocalModel>(
       new LocalModel(loader.Take(), options, std::move(isas)));  // tidy: allow, private
 }

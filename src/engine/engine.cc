@@ -177,7 +177,10 @@ void Engine::LoadPiece(Time now) {
   if (!loading_since_) loading_since_ = now;
   loading_ns_.store((now - *loading_since_).ns, std::memory_order_relaxed);
   if (loader_->done()) return Open(loader_->Take());
-  if (Status status = loader_->Step(); !status.ok()) return FailLoading(std::move(status));
+  if (!loading_team_) loading_team_.emplace(params_.n_threads);
+  if (Status status = loader_->Step(*loading_team_); !status.ok()) {
+    return FailLoading(std::move(status));
+  }
   const model::Loader::Progress progress = loader_->progress();
   loaded_bytes_.store(progress.done_bytes, std::memory_order_relaxed);
   if (files_.empty() || files_.back() != progress.file) {
@@ -187,6 +190,7 @@ void Engine::LoadPiece(Time now) {
 
 void Engine::Open(model::LoadedModel loaded) {
   loader_.reset();
+  loading_team_.reset();
   n_windows_ = loaded.model->info().window > 0 ? params_.n_windows : 0;
   Result<std::unique_ptr<Executor>> opened =
       Executor::Open({.n_slots = params_.max_running,

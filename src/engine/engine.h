@@ -136,6 +136,7 @@ class Engine final : public wire::TokenService {
 
   // Owned by the engine thread.
   std::optional<model::Loader> loader_;
+  std::optional<ThreadTeam> loading_team_;  // while there is a loader
   std::optional<Time> loading_since_;
   std::deque<std::string> files_;  // names stay where they are
   Status failure_;

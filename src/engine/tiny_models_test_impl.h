@@ -45,7 +45,8 @@ inline model::LoadedModel Load(const TinyModel& tiny) {
   const PosixEnv posix;
   Result<model::Loader> loader = model::Loader::Open(posix.env().fs, tiny.path);
   if (!loader) CheckFailed(std::string(loader.error().message()).c_str(), __FILE__, __LINE__);
-  while (!loader->done()) SLUICE_CHECK(loader->Step().ok());
+  ThreadTeam team(2);
+  while (!loader->done()) SLUICE_CHECK(loader->Step(team).ok());
   return loader->Take();
 }
 

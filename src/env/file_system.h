@@ -42,6 +42,11 @@ class MappedFile {
     kDrop,        // not soon again: the pages may go
   };
   void Advise(Advice advice, int64_t begin, int64_t n_bytes) const;
+  // Whether `part` lies in bytes().
+  bool Holds(ConstBytes part) const {
+    return part.data() >= bytes_.data() &&
+           part.data() + part.size() <= bytes_.data() + bytes_.size();
+  }
 
  private:
   friend class PosixFileSystem;

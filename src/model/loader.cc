@@ -45,8 +45,8 @@ bool Loader::done() const {
   return std::visit([](const auto& loader) { return loader->done(); }, family_);
 }
 
-Status Loader::Step() {
-  return std::visit([](auto& loader) { return loader->Step(); }, family_);
+Status Loader::Step(ThreadTeam& team) {
+  return std::visit([&](auto& loader) { return loader->Step(team); }, family_);
 }
 
 LoadedModel Loader::Take() {

@@ -1,6 +1,6 @@
 // Loader: a model folder or file becomes a Model. Passive: Open looks at names and shapes only,
-// then Step reads the weights once, piece by piece, so that whoever drives it can tell how far it
-// is and stop.
+// then Step reads the weights, piece by piece, and brings them into the layout of kernels, so that
+// whoever drives it can tell how far it is and stop.
 //
 // Owned by one thread.
 
@@ -18,6 +18,7 @@
 #include "model/dense/family_loader.h"
 #include "model/loaded_model.h"
 #include "model/model.h"
+#include "tensor/thread_team.h"
 
 namespace sluice::model {
 
@@ -34,7 +35,7 @@ class Loader {
   Status KeepTokens(int32_t n_tokens);
   bool done() const;
   // The next piece. kCorrupt: the place and the value.
-  Status Step();
+  Status Step(ThreadTeam& team);
 
   // Once done.
   LoadedModel Take();

@@ -19,7 +19,8 @@ std::string RevisionOf(const std::string& folder) {
   PosixEnv env;
   Result<Loader> loader = Loader::Open(env.env().fs, folder);
   SLUICE_CHECK(loader.has_value());
-  while (!loader->done()) SLUICE_CHECK(loader->Step().ok());
+  ThreadTeam team(2);
+  while (!loader->done()) SLUICE_CHECK(loader->Step(team).ok());
   return loader->Take().weights_revision;
 }
 
@@ -55,8 +56,9 @@ TEST(Loader, ReadsEveryWeightOnceAndTellsHowFarItIs) {
   const int64_t n_total = loader->progress().total_bytes;
   EXPECT_GT(n_total, 5'000'000);
   int64_t n_done = 0;
+  ThreadTeam team(2);
   while (!loader->done()) {
-    ASSERT_TRUE(loader->Step().ok());
+    ASSERT_TRUE(loader->Step(team).ok());
     EXPECT_GT(loader->progress().done_bytes, n_done);
     n_done = loader->progress().done_bytes;
     EXPECT_EQ(loader->progress().file, "model.safetensors");

@@ -22,7 +22,7 @@ int64_t RoundUp(int64_t n_bytes) {
 
 // Large memory comes from the system as zeros, page by page when it is first used; an allocator
 // would write the zeros, gigabytes of them.
-Buffer::Buffer(int64_t n_bytes) : n_bytes_(n_bytes) {
+Buffer::Buffer(int64_t n_bytes, Pages pages) : n_bytes_(n_bytes) {
   SLUICE_CHECK(n_bytes >= 0);
   if (n_bytes == 0) return;
   const auto room = static_cast<size_t>(RoundUp(n_bytes));
@@ -30,6 +30,8 @@ Buffer::Buffer(int64_t n_bytes) : n_bytes_(n_bytes) {
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void* mapped = mmap(nullptr, room, PROT_READ | PROT_WRITE, kFlags, -1, 0);
     SLUICE_CHECK(mapped != MAP_FAILED);
+    // A kernel without huge pages says no, and nothing is lost.
+    if (pages == Pages::kHuge) static_cast<void>(madvise(mapped, room, MADV_HUGEPAGE));
     data_ = static_cast<std::byte*>(mapped);
     return;
   }

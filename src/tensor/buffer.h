@@ -16,8 +16,12 @@ inline constexpr int64_t kBufferAlignment = 64;
 class Buffer {
  public:
   Buffer() = default;
+  enum class Pages : uint8_t {
+    kAny,
+    kHuge,  // 2 MiB where the system gives them: for what is filled soon and read often
+  };
   // Ends the process when there is no memory: sizes are budgeted before.
-  explicit Buffer(int64_t n_bytes);
+  explicit Buffer(int64_t n_bytes, Pages pages = Pages::kAny);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;

@@ -194,33 +194,43 @@ uint8_t NibbleOf(const PackedShape& shape, const uint8_t* record, int64_t row, i
 
 float F16At(const uint8_t* record, int64_t row) { return FromF16(F16BitsAt(record + row * 2)); }
 
-float ValueAt(const Matrix& matrix, int64_t row, int64_t input) {
-  const PackedShape shape = PackedShapeOf(matrix.format);
-  const uint8_t* record = RecordOf(matrix, row, input);
-  const int64_t r = row % shape.n_rows;
-  const int64_t i = input % shape.n_inputs;
-  switch (matrix.format) {
+// Inputs [0, n) of row r of a record; fp8_scale: of the record.
+void DecodeRecord(
+    MatrixFormat format, const uint8_t* record, int64_t r, float fp8_scale, int64_t n, float* out) {
+  const PackedShape shape = PackedShapeOf(format);
+  const auto nibble = [&](int64_t i) { return NibbleOf(shape, record, r, i); };
+  switch (format) {
     case MatrixFormat::kBf16: {
-      Bf16 value{};
-      std::memcpy(&value, record + LaneAt(shape, r, 0) + r % kTileRows * 4 + i * 2, sizeof value);
-      return ToFloat(value);
+      Bf16 values[2];
+      std::memcpy(values, record + LaneAt(shape, r, 0) + r % kTileRows * 4, sizeof values);
+      for (int64_t i = 0; i < n; ++i) out[i] = ToFloat(values[i]);
+      return;
     }
-    case MatrixFormat::kFp8: {
-      const int64_t scale_row = row / shape.n_rows * RecordsOf(matrix);
-      return FromE4m3(record[ByteAt(shape, r, i)]) *
-             FromE8m0(matrix.scales[scale_row + input / shape.n_inputs]);
+    case MatrixFormat::kFp8:
+      for (int64_t i = 0; i < n; ++i) out[i] = FromE4m3(record[ByteAt(shape, r, i)]) * fp8_scale;
+      return;
+    case MatrixFormat::kFp4: {
+      const float scale = FromE8m0(static_cast<uint8_t>(kPackedExponent - record[r]));
+      for (int64_t i = 0; i < n; ++i) out[i] = FromE2m1(nibble(i)) * scale;
+      return;
     }
-    case MatrixFormat::kFp4:
-      return FromE2m1(NibbleOf(shape, record, r, i)) *
-             FromE8m0(static_cast<uint8_t>(kPackedExponent - record[r]));
-    case MatrixFormat::kQ4_0:
-      return F16At(record, r) * static_cast<float>(NibbleOf(shape, record, r, i) - 8);
-    case MatrixFormat::kQ4_1:
-      return F16At(record, r) * static_cast<float>(NibbleOf(shape, record, r, i)) +
-             F16At(record + 64, r);
-    default:
-      return F16At(record, r) *
-             static_cast<float>(FromSignAndMagnitude(record[ByteAt(shape, r, i)]));
+    case MatrixFormat::kQ4_0: {
+      const float scale = F16At(record, r);
+      for (int64_t i = 0; i < n; ++i) out[i] = scale * static_cast<float>(nibble(i) - 8);
+      return;
+    }
+    case MatrixFormat::kQ4_1: {
+      const float scale = F16At(record, r);
+      const float min = F16At(record + 64, r);
+      for (int64_t i = 0; i < n; ++i) out[i] = scale * static_cast<float>(nibble(i)) + min;
+      return;
+    }
+    default: {
+      const float scale = F16At(record, r);
+      for (int64_t i = 0; i < n; ++i) {
+        out[i] = scale * static_cast<float>(FromSignAndMagnitude(record[ByteAt(shape, r, i)]));
+      }
+    }
   }
 }
 
@@ -274,7 +284,17 @@ void PackStripes(const Matrix& matrix, int64_t first, int64_t n, std::byte* out)
 }
 
 void DecodePackedPart(const Matrix& matrix, int64_t row, int64_t first, int64_t n, float* out) {
-  for (int64_t i = 0; i < n; ++i) out[i] = ValueAt(matrix, row, first + i);
+  const PackedShape shape = PackedShapeOf(matrix.format);
+  SLUICE_CHECK(first % shape.n_inputs == 0);
+  for (int64_t at = first; at < first + n; at += shape.n_inputs) {
+    float fp8_scale = 0;
+    if (matrix.format == MatrixFormat::kFp8) {
+      fp8_scale =
+          FromE8m0(matrix.scales[row / shape.n_rows * RecordsOf(matrix) + at / shape.n_inputs]);
+    }
+    DecodeRecord(matrix.format, RecordOf(matrix, row, at), row % shape.n_rows, fp8_scale,
+                 std::min(shape.n_inputs, first + n - at), out + (at - first));
+  }
 }
 
 }  // namespace sluice

@@ -203,4 +203,12 @@ const Checkpoint::Tensor* Checkpoint::Find(std::string_view name) const {
   return at == tensors_.end() || at->entry.name != name ? nullptr : &*at;
 }
 
+void Checkpoint::Drop(ConstBytes bytes) const {
+  for (const MappedFile& file : mapped_) {
+    if (!file.Holds(bytes)) continue;
+    file.Advise(MappedFile::Advice::kDrop, bytes.data() - file.bytes().data(),
+                static_cast<int64_t>(bytes.size()));
+  }
+}
+
 }  // namespace sluice::model

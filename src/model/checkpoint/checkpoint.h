@@ -58,6 +58,8 @@ class Checkpoint {
   TensorView View(const Tensor& tensor) const;
   const Tensor* Find(std::string_view name) const;  // null: there is none
   const MappedFile& mapped(int32_t file) const { return mapped_[static_cast<size_t>(file)]; }
+  // These bytes of a tensor will not be read again soon: their memory may go.
+  void Drop(ConstBytes bytes) const;
 
  private:
   Checkpoint() = default;

@@ -78,6 +78,7 @@ Status CheckEngramRows(const Config& config) {
 DeepseekV41::DeepseekV41(Params params)
     : config_(std::move(params.config)),
       weights_(std::move(params.weights)),
+      packed_(std::move(params.packed)),
       state_(config_),
       tables_(MakeTables(config_, std::move(params.token_classes))),
       info_(DescribeModel(config_, state_)) {}

@@ -12,6 +12,7 @@
 #include "model/deepseek_v41/layout.h"
 #include "model/deepseek_v41/weights.h"
 #include "model/model.h"
+#include "tensor/buffer.h"
 
 namespace sluice::model::deepseek_v41 {
 
@@ -35,6 +36,7 @@ class DeepseekV41 final : public Model {
   struct Params {
     Config config;
     Weights weights;                     // its checkpoint outlives the model
+    Buffer packed;                       // that packed weights lie in
     std::vector<int32_t> token_classes;  // [vocab_size], classes below the config's count
   };
   explicit DeepseekV41(Params params);
@@ -52,6 +54,7 @@ class DeepseekV41 final : public Model {
  private:
   const Config config_;
   const Weights weights_;
+  const Buffer packed_;
   const StateIndex state_;
   const Tables tables_;
   const ModelInfo info_;

@@ -25,16 +25,24 @@ Result<FamilyLoader> FamilyLoader::Open(FileSystem& fs, const ModelPlace& place)
   loader.checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
   SLUICE_TRY(loader.config_, Config::Parse(loader.checkpoint_->config_text()));
   SLUICE_TRY(CheckEngramRows(loader.config_));
-  SLUICE_TRY(loader.weights_, Weights::Bind(*loader.checkpoint_, loader.config_));
+  SLUICE_TRY(Weights weights, Weights::Bind(*loader.checkpoint_, loader.config_));
+  loader.weights_ = std::make_unique<Weights>(std::move(weights));
   SLUICE_TRY(loader.token_classes_, LoadTokenClasses(fs, place.path, loader.config_));
   loader.check_ = std::make_unique<ValueCheck>(*loader.checkpoint_, loader.config_);
+  loader.packing_ = std::make_unique<Packing>(loader.weights_->ToPack(loader.config_));
   return loader;
 }
 
 LoadProgress FamilyLoader::progress() const {
-  return {.done_bytes = check_->done_bytes(),
-          .total_bytes = check_->total_bytes(),
+  return {.done_bytes = check_->done_bytes() + packing_->done_bytes(),
+          .total_bytes = check_->total_bytes() + packing_->total_bytes(),
           .file = check_->file()};
+}
+
+Status FamilyLoader::Step(ThreadTeam& team) {
+  if (!check_->done()) return check_->Step();
+  checkpoint_->Drop(packing_->Step(team));
+  return Status::Ok();
 }
 
 std::string FamilyLoader::WeightsRevision() const {
@@ -63,7 +71,8 @@ LoadedModel FamilyLoader::Take() {
   std::string weights_revision = WeightsRevision();
   auto model = std::make_unique<DeepseekV41>(
       DeepseekV41::Params{.config = std::move(config_),
-                          .weights = std::move(weights_),
+                          .weights = std::move(*weights_),
+                          .packed = packing_->Take(),
                           .token_classes = std::move(token_classes_)});
   check_.reset();
   return {.checkpoint = std::move(checkpoint_),

@@ -11,9 +11,11 @@
 #include "env/file_system.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/model_place.h"
+#include "model/checkpoint/packing.h"
 #include "model/deepseek_v41/config.h"
 #include "model/deepseek_v41/weights.h"
 #include "model/loaded_model.h"
+#include "tensor/thread_team.h"
 
 namespace sluice::model::deepseek_v41 {
 
@@ -23,8 +25,8 @@ class FamilyLoader {
 
   LoadProgress progress() const;
   int32_t n_vocab() const { return config_.vocab_size; }
-  bool done() const { return check_->done(); }
-  Status Step() { return check_->Step(); }
+  bool done() const { return check_->done() && packing_->done(); }
+  Status Step(ThreadTeam& team);
   LoadedModel Take();
 
  private:
@@ -35,9 +37,10 @@ class FamilyLoader {
 
   std::unique_ptr<Checkpoint> checkpoint_;
   Config config_;
-  Weights weights_;
+  std::unique_ptr<Weights> weights_;  // stays where it is, because packing replaces parts of it
   std::vector<int32_t> token_classes_;
   std::unique_ptr<ValueCheck> check_;  // null once taken
+  std::unique_ptr<Packing> packing_;   // null once taken
 };
 
 }  // namespace sluice::model::deepseek_v41

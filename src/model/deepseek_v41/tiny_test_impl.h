@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "env/posix/posix_env.h"
 #include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/packing.h"
 #include "model/deepseek_v41/deepseek_v41.h"
 #include "model/deepseek_v41/engram_tokens.h"
 #include "model/sequences.h"
@@ -45,8 +46,13 @@ inline std::unique_ptr<DeepseekV41> MakeTiny(const Config& config) {
   SLUICE_CHECK(weights.has_value());
   Result<std::vector<int32_t>> classes = LoadTokenClasses(env.env().fs, TinyFolder(), TinyConfig());
   SLUICE_CHECK(classes.has_value());
-  return std::make_unique<DeepseekV41>(DeepseekV41::Params{
-      .config = config, .weights = std::move(*weights), .token_classes = std::move(*classes)});
+  Packing packing(weights->ToPack(TinyConfig()));
+  ThreadTeam team(1);
+  while (!packing.done()) packing.Step(team);
+  return std::make_unique<DeepseekV41>(DeepseekV41::Params{.config = config,
+                                                           .weights = std::move(*weights),
+                                                           .packed = packing.Take(),
+                                                           .token_classes = std::move(*classes)});
 }
 
 inline DeepseekV41& Tiny() {

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "model/deepseek_v41/tensor_list.h"
+#include "tensor/packed.h"
 
 namespace sluice::model::deepseek_v41 {
 namespace {
@@ -276,6 +277,47 @@ Result<Weights> Weights::Bind(const Checkpoint& checkpoint, const Config& config
   binder.CheckAllUsed();
   weights.n_unused_tensors = binder.n_unused();
   return weights;
+}
+
+namespace {
+
+void AddExpert(ops::moe_ffn::Expert& expert, std::vector<Matrix*>& matrices) {
+  for (Matrix* matrix : {&expert.w1, &expert.w2, &expert.w3}) matrices.push_back(matrix);
+}
+
+void AddLayer(LayerWeights& layer, bool with_groups, std::vector<Matrix*>& matrices) {
+  AttentionWeights& attn = layer.attn;
+  for (Matrix* matrix : {&attn.wq_a, &attn.wq_b, &attn.wkv, &attn.wo_b}) matrices.push_back(matrix);
+  if (with_groups) matrices.push_back(&attn.wo_a);
+  if (layer.compressor) {
+    CompressorWeights& compressor = *layer.compressor;
+    matrices.push_back(&compressor.wkv);
+    if (compressor.wgate.data != nullptr) matrices.push_back(&compressor.wgate);
+    matrices.push_back(&compressor.index_wk);
+  }
+  if (layer.index) {
+    matrices.push_back(&layer.index->weights_proj);
+    matrices.push_back(&layer.index->wq_b);
+  }
+  if (layer.engram) matrices.push_back(&layer.engram->wkv);
+  matrices.push_back(&layer.ffn.gate);
+  for (ops::moe_ffn::Expert& expert : layer.ffn.experts) AddExpert(expert, matrices);
+  AddExpert(layer.ffn.shared, matrices);
+}
+
+}  // namespace
+
+std::vector<Matrix*> Weights::ToPack(const Config& config) {
+  std::vector<Matrix*> matrices = {&head};
+  const bool with_groups = config.o_lora_rank % PackedShapeOf(MatrixFormat::kFp8).n_rows == 0;
+  for (LayerWeights& layer : layers) AddLayer(layer, with_groups, matrices);
+  if (draft) {
+    matrices.push_back(&draft->main_proj);
+    for (LayerWeights& stage : draft->stages) AddLayer(stage, with_groups, matrices);
+    matrices.push_back(&draft->markov_head);
+    matrices.push_back(&draft->confidence);
+  }
+  return matrices;
 }
 
 }  // namespace sluice::model::deepseek_v41

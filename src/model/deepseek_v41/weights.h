@@ -119,6 +119,9 @@ struct Weights {
   // Presence, dtype, shape and alignment of every tensor, and that there is none too many. Reads
   // no weight.
   static Result<Weights> Bind(const Checkpoint& checkpoint, const Config& config);
+
+  // What op linear reads, and nobody else: to be packed. Of wo_a whole groups of rows are read.
+  std::vector<Matrix*> ToPack(const Config& config);
 };
 
 // ValueCheck: reads every weight once, in the order of the files, and so brings it into memory.

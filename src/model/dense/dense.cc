@@ -32,6 +32,7 @@ ModelInfo DescribeModel(const Config& c) {
 
 Dense::Dense(Params params)
     : source_(std::move(params.source)),
+      packed_(std::move(params.packed)),
       config_(std::move(params.config)),
       weights_(std::move(params.weights)),
       frequencies_(

@@ -17,6 +17,7 @@
 #include "model/dense/source.h"
 #include "model/dense/weights.h"
 #include "model/model.h"
+#include "tensor/buffer.h"
 
 namespace sluice::model::dense {
 
@@ -25,7 +26,8 @@ class Dense final : public Model {
   struct Params {
     Config config;
     Weights weights;
-    std::unique_ptr<const Source> source;  // that the weights point into; null: somebody else's
+    Buffer packed;                         // that packed weights lie in
+    std::unique_ptr<const Source> source;  // that the others lie in; null: somebody else's
   };
   explicit Dense(Params params);
 
@@ -44,6 +46,7 @@ class Dense final : public Model {
 
  private:
   const std::unique_ptr<const Source> source_;
+  const Buffer packed_;
   const Config config_;
   const Weights weights_;
   const std::vector<float> frequencies_;

@@ -15,16 +15,24 @@ Result<FamilyLoader> FamilyLoader::Open(FileSystem& fs, const ModelPlace& place)
   FamilyLoader loader;
   SLUICE_TRY(Source source, Source::Open(fs, place));
   loader.source_ = std::make_unique<Source>(std::move(source));
-  SLUICE_TRY(loader.weights_, Weights::Bind(*loader.source_));
+  SLUICE_TRY(Weights weights, Weights::Bind(*loader.source_));
+  loader.weights_ = std::make_unique<Weights>(std::move(weights));
   loader.n_vocab_ = loader.source_->config().vocab_size;
   loader.check_ = std::make_unique<ValueCheck>(*loader.source_);
+  loader.packing_ = std::make_unique<Packing>(loader.weights_->ToPack());
   return loader;
 }
 
 LoadProgress FamilyLoader::progress() const {
-  return {.done_bytes = check_->done_bytes(),
-          .total_bytes = check_->total_bytes(),
+  return {.done_bytes = check_->done_bytes() + packing_->done_bytes(),
+          .total_bytes = check_->total_bytes() + packing_->total_bytes(),
           .file = check_->file()};
+}
+
+Status FamilyLoader::Step(ThreadTeam& team) {
+  if (!check_->done()) return check_->Step();
+  source_->Drop(packing_->Step(team));
+  return Status::Ok();
 }
 
 Status FamilyLoader::KeepTokens(int32_t n_tokens) {
@@ -35,8 +43,8 @@ Status FamilyLoader::KeepTokens(int32_t n_tokens) {
         n_tokens));
   }
   n_vocab_ = n_tokens;
-  weights_.embedding = RowsOf(weights_.embedding, 0, n_tokens);
-  weights_.head = RowsOf(weights_.head, 0, n_tokens);
+  weights_->embedding = RowsOf(weights_->embedding, 0, n_tokens);
+  weights_->head = RowsOf(weights_->head, 0, n_tokens);
   return Status::Ok();
 }
 
@@ -61,7 +69,8 @@ LoadedModel FamilyLoader::Take() {
   config.vocab_size = n_vocab_;
   return {.checkpoint = nullptr,
           .model = std::make_unique<Dense>(Dense::Params{.config = std::move(config),
-                                                         .weights = std::move(weights_),
+                                                         .weights = std::move(*weights_),
+                                                         .packed = packing_->Take(),
                                                          .source = std::move(source_)}),
           .weights_revision = std::move(weights_revision)};
 }

@@ -9,9 +9,11 @@
 #include "base/result.h"
 #include "env/file_system.h"
 #include "model/checkpoint/model_place.h"
+#include "model/checkpoint/packing.h"
 #include "model/dense/source.h"
 #include "model/dense/weights.h"
 #include "model/loaded_model.h"
+#include "tensor/thread_team.h"
 
 namespace sluice::model::dense {
 
@@ -23,8 +25,8 @@ class FamilyLoader {
   int32_t n_vocab() const { return n_vocab_; }
   // The first n_tokens rows of embedding and head are all that the model has; before Take.
   Status KeepTokens(int32_t n_tokens);
-  bool done() const { return check_->done(); }
-  Status Step() { return check_->Step(); }
+  bool done() const { return check_->done() && packing_->done(); }
+  Status Step(ThreadTeam& team);
   LoadedModel Take();
 
  private:
@@ -32,9 +34,10 @@ class FamilyLoader {
   std::string WeightsRevision() const;
 
   std::unique_ptr<Source> source_;
-  Weights weights_;
+  std::unique_ptr<Weights> weights_;  // stays where it is, because packing replaces parts of it
   int32_t n_vocab_ = 0;
   std::unique_ptr<ValueCheck> check_;  // null once taken
+  std::unique_ptr<Packing> packing_;   // null once taken
 };
 
 }  // namespace sluice::model::dense

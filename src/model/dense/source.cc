@@ -117,4 +117,9 @@ const StoredTensor* Source::Find(std::string_view name) const {
   return at == tensors_.end() || at->name != name ? nullptr : &*at;
 }
 
+void Source::Drop(ConstBytes bytes) const {
+  if (const auto* const checkpoint = std::get_if<Checkpoint>(&mapped_)) checkpoint->Drop(bytes);
+  if (const auto* const gguf = std::get_if<GgufFile>(&mapped_)) gguf->Drop(bytes);
+}
+
 }  // namespace sluice::model::dense

@@ -48,6 +48,8 @@ class Source {
   const std::vector<File>& files() const { return files_; }
   const std::vector<StoredTensor>& tensors() const { return tensors_; }  // by name
   const StoredTensor* Find(std::string_view name) const;                 // null: there is none
+  // These bytes of a tensor will not be read again soon: their memory may go.
+  void Drop(ConstBytes bytes) const;
 
  private:
   Source() = default;

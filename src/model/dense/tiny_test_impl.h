@@ -29,7 +29,8 @@ inline LoadedModel LoadTiny(const std::string& name, int32_t n_tokens = 0) {
   Result<Loader> loader = Loader::Open(env.env().fs, GoldenFolder() + "/" + name);
   if (!loader) CheckFailed(std::string(loader.error().message()).c_str(), __FILE__, __LINE__);
   if (n_tokens > 0) SLUICE_CHECK(loader->KeepTokens(n_tokens).ok());
-  while (!loader->done()) SLUICE_CHECK(loader->Step().ok());
+  ThreadTeam team(2);
+  while (!loader->done()) SLUICE_CHECK(loader->Step(team).ok());
   return loader->Take();
 }
 

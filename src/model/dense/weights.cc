@@ -102,6 +102,18 @@ Result<Weights> Weights::Bind(const Source& source) {
   return weights;
 }
 
+std::vector<Matrix*> Weights::ToPack() {
+  std::vector<Matrix*> matrices = {&head};
+  if (embedding.data == head.data) matrices.push_back(&embedding);
+  for (LayerWeights& layer : layers) {
+    for (Matrix* matrix : {&layer.query, &layer.key, &layer.value, &layer.output, &layer.gate,
+                           &layer.up, &layer.down}) {
+      matrices.push_back(matrix);
+    }
+  }
+  return matrices;
+}
+
 ValueCheck::ValueCheck(const Source& source) : source_(source) {
   for (const StoredTensor& tensor : source.tensors()) {
     tensors_.push_back(&tensor);

@@ -39,6 +39,10 @@ struct Weights {
   // Presence and shape of every tensor, and that there is none too many. kInvalidArgument with the
   // tensor. Reads the vectors only.
   static Result<Weights> Bind(const Source& source);
+
+  // What op linear and block_linear read, and nobody else: to be packed. An embedding that is also
+  // the head is among them.
+  std::vector<Matrix*> ToPack();
 };
 
 // ValueCheck: reads every weight once, in the order of the files, and so brings it into memory.

@@ -35,7 +35,8 @@ struct Copied {
   Result<std::string> Revision() const {
     PosixEnv env;
     SLUICE_TRY(Loader loader, Loader::Open(env.env().fs, folder.path()));
-    while (!loader.done()) SLUICE_TRY(loader.Step());
+    ThreadTeam team(2);
+    while (!loader.done()) SLUICE_TRY(loader.Step(team));
     return loader.Take().weights_revision;
   }
   void Replace(const std::string& file, const std::string& from, const std::string& to) const {
