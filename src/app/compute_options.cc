@@ -22,12 +22,10 @@ void ComputeOptions::Declare(OptionSet& set, OptionReach reach) {
   set.AddChoice("arithmetic", &arithmetic, kArithmetics,
                 {.help = "exact: sums in double precision, as the golden values were made; slow.",
                  .reach = reach});
-  set.Add(
-      "variant", &variant,
-      {.help =
-           "Highest instruction set of kernels (ref, avx2, avx512, avx512bf16), or of one "
-           "operator (linear:avx2); empty: the best that the machine has. It changes no result.",
-       .reach = reach});
+  set.Add("variant", &variant,
+          {.help = "Highest instruction set of kernels (ref, avx2, avx512, avx512bf16), or of one "
+                   "operator (linear:avx2); empty: the best here. It changes no result.",
+           .reach = reach});
 }
 
 int32_t ComputeOptions::NumThreads() const {
@@ -37,11 +35,13 @@ int32_t ComputeOptions::NumThreads() const {
 
 Result<IsaChoice> ComputeOptions::Isas() const {
   if (variant.empty()) return IsaChoice{};
-  SLUICE_TRY(IsaChoice choice, ParseIsaChoice(variant));
+  Result<IsaChoice> parsed = ParseIsaChoice(variant);
+  if (!parsed) return Status::Invalid(fmt::format("variant: {}", parsed.error().message()));
+  IsaChoice choice = std::move(*parsed);
   const std::vector<ops::OpIsas> known = ops::OpsWithVariants();
   for (const auto& [op, isa] : choice.of_op) {
     if (std::ranges::find(known, op, &ops::OpIsas::op) == known.end()) {
-      return Status::Invalid(fmt::format("operator '{}' has no variants", op));
+      return Status::Invalid(fmt::format("variant: no operator '{}' has variants", op));
     }
   }
   return choice;

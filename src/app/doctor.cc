@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/trace.h"
 #include "env/posix/posix_env.h"
+#include "kernels/variants.h"
 
 namespace sluice::app {
 namespace {
@@ -27,6 +28,8 @@ constexpr std::string_view kHelp =
     "         anything fails.\n"
     "       sluice doctor limits [--json] [--flag value ...]\n"
     "         every limit: fixed ones, and options as flags, environment and --config set them\n"
+    "       sluice doctor cpu [--json] [--flag value ...]\n"
+    "         the instruction sets of this processor, and which one each operator runs in\n"
     "       sluice doctor path [--json]\n"
     "         the ten hops of a token, with their trace zones\n";
 
@@ -170,6 +173,80 @@ int Limits(const CommandLine& line) {
   return kDone;
 }
 
+// An operator, what it could run in here and what it does.
+struct OpRow {
+  std::string_view op;
+  std::string_view used;
+  std::string of;  // all that there are variants for, best first
+  std::string why;
+};
+
+std::vector<OpRow> OpRows(const IsaChoice& choice) {
+  std::vector<OpRow> rows;
+  for (const ops::OpIsas& op : ops::OpsWithVariants()) {
+    OpRow row{.op = op.op};
+    for (const Isa isa : op.isas) {
+      row.of += (row.of.empty() ? "" : ", ") + std::string(NameOf(isa));
+      if (!row.used.empty()) continue;
+      if (!IsasOfMachine().Has(isa)) {
+        row.why += fmt::format("this processor has no {}; ", NameOf(isa));
+      } else if (!choice.Of(op.op).Has(isa)) {
+        row.why += fmt::format("variant keeps it from {}; ", NameOf(isa));
+      } else {
+        row.used = NameOf(isa);
+        row.why += "the best that is left";
+      }
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string OpsText(const std::vector<OpRow>& rows) {
+  std::string text = "instruction sets here:";
+  for (const Isa isa : kIsas) {
+    if (IsasOfMachine().Has(isa)) text += fmt::format(" {}", NameOf(isa));
+  }
+  text += "\n";
+  for (const OpRow& row : rows) {
+    text += fmt::format("{:<14} {:<11} of {}: {}\n", row.op, row.used, row.of, row.why);
+  }
+  return text;
+}
+
+std::string OpsJson(const std::vector<OpRow>& rows) {
+  std::string text;
+  JsonWriter w(text);
+  w.Array();
+  for (const OpRow& row : rows) {
+    w.Object();
+    w.Key("operator").String(row.op);
+    w.Key("used").String(row.used);
+    w.Key("of").String(row.of);
+    w.Key("why").String(row.why);
+    w.EndObject();
+  }
+  w.EndArray();
+  return text + "\n";
+}
+
+// What a matrix in rows or of another format is computed with may be lower.
+int Cpu(const CommandLine& line) {
+  const PosixEnv posix;
+  AppOptions options;
+  bool json = false;
+  OptionSet set;
+  options.Declare(set);
+  set.Add("json", &json, {.help = "For programs.", .reach = OptionReach::kFlagOnly});
+  if (Status status = options.Read(set, line, posix.env().fs); !status.ok()) {
+    return FailUsage(kCommand, status);
+  }
+  const Result<IsaChoice> choice = options.compute.Isas();
+  if (!choice) return FailUsage(kCommand, choice.error());
+  Print(json ? OpsJson(OpRows(*choice)) : OpsText(OpRows(*choice)));
+  return kDone;
+}
+
 int Path(const CommandLine& line) {
   bool json = false;
   OptionSet set;
@@ -190,6 +267,7 @@ int DoctorMain(const CommandLine& line) {
   CommandLine rest = line;
   if (!rest.args.empty()) rest.args.erase(rest.args.begin());
   if (topic == "limits") return Limits(rest);
+  if (topic == "cpu") return Cpu(rest);
   if (topic == "path") return Path(rest);
   return Machine(line);
 }

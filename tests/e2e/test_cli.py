@@ -338,3 +338,14 @@ def test_a_tokenizer_that_is_none_is_named(script, tmp_path, text, word):
     path = tmp_path / "tokenizer.json"
     path.write_text(text)
     failed(run_cli("serve", "--script", script, "--tokenizer", str(path)), str(path), word)
+
+
+def test_doctor_tells_what_each_operator_runs_in_and_why():
+    rows = json.loads(run_cli("doctor", "cpu", "--json").stdout)
+    assert {row["operator"] for row in rows} >= {"linear", "block_linear"}
+    assert all(row["used"] in row["of"].split(", ") and row["of"].endswith("ref") for row in rows)
+    lowered = json.loads(run_cli("doctor", "cpu", "--json", "--variant", "ref").stdout)
+    assert {row["used"] for row in lowered} == {"ref"}
+    for value, word in (("amx", "'amx' is not allowed"), ("linaer:ref", "linaer"), ("linear:", "'linear:'")):
+        done = run_cli("doctor", "cpu", "--variant", value)
+        assert done.returncode == 2 and word in done.stderr and "variant" in done.stderr, done.stderr
