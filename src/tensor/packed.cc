@@ -172,6 +172,15 @@ float ValueAt(const Matrix& matrix, int64_t row, int64_t input) {
   }
 }
 
+bool ScalesArePackable(const Matrix& matrix) {
+  const int64_t n_across = (matrix.n_in + 31) / 32;
+  const int64_t n_down =
+      matrix.format == MatrixFormat::kFp8 ? (matrix.n_out + 31) / 32 : matrix.n_out;
+  const auto [least, largest] =
+      std::minmax_element(matrix.scales, matrix.scales + n_down * n_across);
+  return *least >= kPackedExponentLeast && *largest <= kPackedExponent;
+}
+
 }  // namespace
 
 int64_t StripesOf(const Matrix& matrix) {
@@ -192,6 +201,7 @@ int64_t PackedBytes(const Matrix& matrix) {
 
 bool CanPack(const Matrix& matrix) {
   if (PackedShapeOf(matrix.format).n_rows == 0) return false;
+  if (matrix.scales != nullptr) return ScalesArePackable(matrix);
   if (matrix.format != MatrixFormat::kQ8_0) return true;
   const auto* bytes = static_cast<const uint8_t*>(matrix.data);
   const int64_t block_bytes = ShapeOf(MatrixFormat::kQ8_0).n_bytes;
