@@ -79,6 +79,9 @@ bool CanPack(const Matrix& matrix);
 // begins; at a 64-byte boundary. CanPack holds.
 void PackStripes(const Matrix& matrix, int64_t first, int64_t n, std::byte* out);
 
+// Block `block` of row `row` of a matrix in a block format, in either layout, as files have it.
+void LoadBlock(const Matrix& matrix, int64_t row, int64_t block, uint8_t* out);
+
 // DecodeMatrixPart (matrix.h) of a packed matrix.
 void DecodePackedPart(const Matrix& matrix, int64_t row, int64_t first, int64_t n, float* out);
 
