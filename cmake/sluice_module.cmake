@@ -8,7 +8,8 @@
 #   x_fuzz.cc   a libFuzzer binary, NAME_x_fuzz            x_bench.cc  a bench binary, NAME_x_bench
 # CONFIGURE_DEPENDS makes ninja look for new files at each build.
 
-set(isa_flags_avx2 -mavx2 -mfma -mf16c)
+# No exceptions: their tables refer to a weak symbol.
+set(isa_flags_avx2 -mavx2 -mfma -mf16c -fno-exceptions)
 set(isa_flags_avx512 ${isa_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
 set(isa_flags_avx512bf16 ${isa_flags_avx512} -mavx512vbmi -mavx512bf16)
 

@@ -75,7 +75,7 @@ SEAMS = ["wire/token_service.h", "model/model.h", "kv/block_store.h", "comm/grou
 # Code by pattern: (rule, pattern, where it may stand, what to do instead).
 CONFINED_CODE = [
     ("clock", r"\b(?:steady|system|high_resolution)_clock\b|\bclock_gettime\b|\bgettimeofday\b",
-     ["env/posix/*", "tensor/thread_team.cc", "*_bench.cc", "kernels/*/bench.cc"], "take `now`, or a Clock from Env"),
+     ["env/posix/*", "tensor/thread_team.cc", "*_bench.cc", "*_bench_impl.h", "kernels/*/bench.cc"], "take `now`, or a Clock from Env"),
     ("entropy", r"\brandom_device\b|\bmt19937\w*|\bgetrandom\b|\bdefault_random_engine\b",
      ["env/posix/*", *TESTS], "take Entropy from Env, or Rng(seed, position, stream)"),
     ("environment", r"\bgetenv\b|\benviron\b", ["app/main.cc", *TESTS], "declare an option"),

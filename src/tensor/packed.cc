@@ -234,6 +234,15 @@ void DecodeRecord(
   }
 }
 
+bool ScalesArePackable(const Matrix& matrix) {
+  const int64_t n_across = (matrix.n_in + 31) / 32;
+  const int64_t n_down =
+      matrix.format == MatrixFormat::kFp8 ? (matrix.n_out + 31) / 32 : matrix.n_out;
+  const auto [least, largest] =
+      std::minmax_element(matrix.scales, matrix.scales + n_down * n_across);
+  return *least >= kPackedExponentLeast && *largest <= kPackedExponent;
+}
+
 }  // namespace
 
 int64_t StripesOf(const Matrix& matrix) {
@@ -254,6 +263,7 @@ int64_t PackedBytes(const Matrix& matrix) {
 
 bool CanPack(const Matrix& matrix) {
   if (PackedShapeOf(matrix.format).n_rows == 0) return false;
+  if (matrix.scales != nullptr) return ScalesArePackable(matrix);
   if (matrix.format != MatrixFormat::kQ8_0) return true;
   const auto* bytes = static_cast<const uint8_t*>(matrix.data);
   const int64_t block_bytes = ShapeOf(MatrixFormat::kQ8_0).n_bytes;
@@ -279,6 +289,30 @@ void PackStripes(const Matrix& matrix, int64_t first, int64_t n, std::byte* out)
       for (int64_t row = stripe * shape.n_rows; row < end; ++row) {
         PackPart(matrix, row, record * shape.n_inputs, records + record * shape.n_bytes);
       }
+    }
+  }
+}
+
+void LoadBlock(const Matrix& matrix, int64_t row, int64_t block, uint8_t* out) {
+  const BlockShape shape = ShapeOf(matrix.format);
+  if (matrix.layout == MatrixLayout::kRows) {
+    const auto* bytes = static_cast<const uint8_t*>(matrix.data) + row * RowBytesOf(matrix);
+    std::memcpy(out, bytes + block * shape.n_bytes, static_cast<size_t>(shape.n_bytes));
+    return;
+  }
+  const PackedShape packed = PackedShapeOf(matrix.format);
+  const uint8_t* record = RecordOf(matrix, row, block * shape.n_values);
+  const int64_t r = row % packed.n_rows;
+  std::memcpy(out, record + r * 2, 2);
+  if (shape.has_min) std::memcpy(out + kMinByte, record + 64 + r * 2, 2);
+  uint8_t* codes = out + (shape.has_min ? 4 : 2);
+  for (int64_t i = 0; i < shape.n_values; ++i) {
+    if (IsBlockOfBytes(matrix.format)) {
+      codes[i] = static_cast<uint8_t>(FromSignAndMagnitude(record[ByteAt(packed, r, i)]));
+    } else if (i < 16) {  // the low nibbles are the first half
+      codes[i] = NibbleOf(packed, record, r, i);
+    } else {
+      codes[i - 16] |= static_cast<uint8_t>(NibbleOf(packed, record, r, i) << 4);
     }
   }
 }

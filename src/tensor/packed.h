@@ -32,8 +32,11 @@ namespace sluice {
 
 inline constexpr int64_t kTileRows = 16;
 inline constexpr int64_t kLineBytes = 64;
-// Of FP4 scales: a scale is 2^(kPackedExponent - 127 - byte). All of a checkpoint's are at most it.
+// Of FP4 scales: a scale is 2^(kPackedExponent - 127 - byte).
 inline constexpr int32_t kPackedExponent = 190;
+// E8M0 codes of FP8 and FP4 from this to kPackedExponent can be packed: all their products with
+// codes are normal numbers of bf16 (spec cpu-kernels.md §3.0 item 6).
+inline constexpr int32_t kPackedExponentLeast = 64;
 
 struct PackedShape {
   int64_t n_rows = 0;  // of a record; 0: the format has no packed form
@@ -67,13 +70,17 @@ int64_t RecordsOf(const Matrix& matrix);
 // Of all of it, packed; 0 where the format has no packed form.
 int64_t PackedBytes(const Matrix& matrix);
 
-// Whether each value has a packed form: a format that has none, and codes of -128, have not. Reads
-// the codes of Q8_0.
+// Whether each value has a packed form: a format that has none, scales of FP8 and FP4 outside
+// [kPackedExponentLeast, kPackedExponent] and codes of -128 have not. Reads the codes of Q8_0 and
+// the scales of FP8 and FP4.
 bool CanPack(const Matrix& matrix);
 
 // Stripes [first, first + n) of a matrix in rows -> out, where the packed matrix's first one
 // begins; at a 64-byte boundary. CanPack holds.
 void PackStripes(const Matrix& matrix, int64_t first, int64_t n, std::byte* out);
+
+// Block `block` of row `row` of a matrix in a block format, in either layout, as files have it.
+void LoadBlock(const Matrix& matrix, int64_t row, int64_t block, uint8_t* out);
 
 // DecodeMatrixPart (matrix.h) of a packed matrix.
 void DecodePackedPart(const Matrix& matrix, int64_t row, int64_t first, int64_t n, float* out);

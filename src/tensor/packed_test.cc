@@ -99,6 +99,23 @@ TEST_P(PackedMatrix, RowsOfItAreAMatrixOfTheirOwn) {
   }
 }
 
+TEST_P(PackedMatrix, GivesItsBlocksBack) {
+  if (!IsBlockFormat(GetParam())) return;
+  const BlockShape shape = ShapeOf(GetParam());
+  const int64_t n_blocks = 3;
+  const Weight weight(GetParam(), 70, n_blocks * shape.n_values);
+  const Packed packed(weight.matrix);
+  std::vector<uint8_t> want(static_cast<size_t>(shape.n_bytes));
+  std::vector<uint8_t> got(want.size());
+  for (int64_t row = 0; row < 70; ++row) {
+    for (int64_t block = 0; block < n_blocks; ++block) {
+      LoadBlock(weight.matrix, row, block, want.data());
+      LoadBlock(packed.matrix, row, block, got.data());
+      ASSERT_EQ(got, want) << row << ' ' << block;
+    }
+  }
+}
+
 TEST_P(PackedMatrix, TakesAsManyBytesAsItsRows) {
   const Matrix matrix{.format = GetParam(), .n_out = 128, .n_in = 256};
   int64_t n_rows_bytes = 128 * RowBytesOf(matrix);

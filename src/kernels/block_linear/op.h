@@ -48,6 +48,13 @@ std::vector<Isa> Isas();
 // Which one Run takes.
 Isa ChosenIsa(const Params& params, const Stream& stream);
 
+namespace avx512bf16 {
+// Packed weights.
+void Run(const Params& params, Stream& stream);
+}  // namespace avx512bf16
+namespace avx2 {
+void Run(const Params& params, Stream& stream);
+}
 namespace ref {
 void Run(const Params& params, Stream& stream);
 }

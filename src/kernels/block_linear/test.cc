@@ -7,6 +7,7 @@
 #include "kernels/harness/samples_test_impl.h"
 #include "kernels/simd/flush_denormals.h"
 #include "tensor/block_decode.h"
+#include "tensor/packed.h"
 
 namespace sluice::ops::block_linear {
 namespace {
@@ -16,6 +17,7 @@ using harness::ExpectRowsAreIndependent;
 using harness::kBothArithmetics;
 using harness::Samples;
 using harness::StoredMatrix;
+using harness::UpTo;
 
 constexpr MatrixFormat kFormats[] = {MatrixFormat::kQ4_0, MatrixFormat::kQ4_1, MatrixFormat::kQ5_0,
                                      MatrixFormat::kQ5_1, MatrixFormat::kQ8_0, MatrixFormat::kQ4K,
@@ -88,11 +90,15 @@ double FromValues(const Bf16* x, const std::vector<float>& weights, double& magn
   return sum;
 }
 
-std::vector<float> RunToFloat(const Matrix& weight,
-                              const std::vector<Bf16>& x,
-                              Arithmetic arithmetic) {
-  ThreadTeam team(1);
-  Stream stream{.team = team, .arithmetic = arithmetic};
+struct RunAs {
+  Arithmetic arithmetic = Arithmetic::kFloat32;
+  Isa isa = Isa::kRef;
+  int32_t n_threads = 1;
+};
+
+std::vector<float> RunToFloat(const Matrix& weight, const std::vector<Bf16>& x, const RunAs& as) {
+  ThreadTeam team(as.n_threads);
+  Stream stream{.team = team, .arithmetic = as.arithmetic, .isas = UpTo(as.isa)};
   const int64_t n_rows = static_cast<int64_t>(x.size()) / weight.n_in;
   std::vector<float> out(static_cast<size_t>(n_rows * weight.n_out));
   block_linear::Run({.x = x.data(),
@@ -105,34 +111,109 @@ std::vector<float> RunToFloat(const Matrix& weight,
   return out;
 }
 
+std::vector<Isa> IsasHere() {
+  std::vector<Isa> isas;
+  for (const Isa isa : block_linear::Isas()) {
+    if (IsasOfMachine().Has(isa)) isas.push_back(isa);
+  }
+  return isas;
+}
+
+bool HasPackedForm(MatrixFormat format) { return PackedShapeOf(format).n_rows > 0; }
+
+// A weight in rows and, where its format has that form, packed; for which codes of -128 are put
+// away.
+struct BothLayouts {
+  StoredMatrix rows;
+  StoredMatrix packed;
+
+  BothLayouts(Samples& samples, MatrixFormat format, int64_t n_out, int64_t n_in)
+      : rows(samples.Weight(format, n_out, n_in)) {
+    if (!HasPackedForm(format)) return;
+    const auto block_bytes = static_cast<size_t>(ShapeOf(format).n_bytes);
+    for (size_t at = 0; at < rows.data.size() && format == MatrixFormat::kQ8_0; ++at) {
+      if (at % block_bytes > 1 && rows.data[at] == 0x80) rows.data[at] = 0x81;
+    }
+    EXPECT_TRUE(CanPack(rows.matrix));
+    packed = harness::PackedFrom(rows.matrix);
+  }
+  std::vector<Matrix> All() const {
+    if (packed.data.empty()) return {rows.matrix};
+    return {rows.matrix, packed.matrix};
+  }
+};
+
+// Some of 30 deviations, and rows of which every product is just a normal number, or denormal.
+std::vector<Bf16> HardInputs(int64_t n_rows, int64_t n_in, Samples& samples) {
+  std::vector<Bf16> x = samples.Bf16s(n_rows * n_in);
+  for (int64_t row = 0; row < n_rows; ++row) {
+    const float scale = row % 3 == 2 ? 0x1p-126F : 1.0F;
+    for (int64_t i = 0; i < n_in; ++i) {
+      Bf16& value = x[static_cast<size_t>(row * n_in + i)];
+      value = ToBf16(ToFloat(value) * scale * (samples.Below(100) == 0 ? 30.0F : 1.0F));
+    }
+  }
+  return x;
+}
+
 struct Shape {
   int64_t n_rows;
   int64_t n_out;
   int64_t n_in;  // a multiple of 256, or of 32 for formats with blocks of 32
 };
 
-// Tiles of 16 outputs, runs of 8 tiles, groups of 64 rows and pieces of inputs that are cut, full
-// or just passed.
-constexpr Shape kShapes[] = {{1, 1, 32},     {1, 16, 256},  {2, 17, 96},
-                             {3, 40, 512},   {5, 129, 64},  {33, 15, 256},
-                             {66, 18, 1024}, {1, 3, 33024}, {32, 33, 768}};
+// Tiles of 16 outputs, stripes of 32, runs of 8 tiles, groups of 10 and 64 rows, blocks of rows and
+// pieces of inputs that are cut, full or just passed.
+constexpr Shape kShapes[] = {
+    {1, 1, 32},   {1, 16, 256},  {2, 17, 96},    {3, 40, 512},  {4, 33, 544},   {5, 129, 64},
+    {6, 31, 32},  {7, 64, 256},  {8, 65, 96},    {9, 32, 512},  {10, 48, 256},  {11, 30, 288},
+    {13, 70, 64}, {33, 15, 256}, {66, 18, 1024}, {1, 3, 33024}, {18, 2, 33024}, {32, 33, 768}};
 
 class BlockLinear : public testing::TestWithParam<MatrixFormat> {};
 
+// As op.h words it: whichever layout, variant and number of threads.
+void ExpectOrdered(MatrixFormat format, const Shape& shape) {
+  Samples samples(static_cast<uint64_t>(shape.n_in + shape.n_rows));
+  const BothLayouts weight(samples, format, shape.n_out, shape.n_in);
+  const std::vector<Bf16> x = HardInputs(shape.n_rows, shape.n_in, samples);
+  std::vector<float> want(static_cast<size_t>(shape.n_rows * shape.n_out));
+  for (int64_t o = 0; o < shape.n_out; ++o) {
+    const Parts parts = PartsOf(weight.rows.matrix, o);
+    for (int64_t row = 0; row < shape.n_rows; ++row) {
+      want[static_cast<size_t>(row * shape.n_out + o)] =
+          Ordered(x.data() + row * shape.n_in, parts);
+    }
+  }
+  for (const Matrix& matrix : weight.All()) {
+    for (const Isa isa : IsasHere()) {
+      for (const int32_t n_threads : {1, 2}) {
+        const std::vector<float> got = RunToFloat(matrix, x, {.isa = isa, .n_threads = n_threads});
+        ASSERT_EQ(BytesOf(got), BytesOf(want))
+            << NameOf(isa) << ' ' << shape.n_rows << " rows, " << shape.n_out << " x " << shape.n_in
+            << ", packed " << (matrix.layout == MatrixLayout::kPacked) << ", threads " << n_threads;
+      }
+    }
+  }
+}
+
 TEST_P(BlockLinear, EachOutputIsTheSumOfItsGroupsInOrder) {
   for (const Shape& shape : kShapes) {
-    if (shape.n_in % ShapeOf(GetParam()).n_values != 0) continue;
-    Samples samples(static_cast<uint64_t>(shape.n_in));
-    const StoredMatrix weight = samples.Weight(GetParam(), shape.n_out, shape.n_in);
-    const std::vector<Bf16> x = samples.Bf16s(shape.n_rows * shape.n_in);
-    const std::vector<float> got = RunToFloat(weight.matrix, x, Arithmetic::kFloat32);
-    for (int64_t o = 0; o < shape.n_out; ++o) {
+    if (shape.n_in % ShapeOf(GetParam()).n_values == 0) ExpectOrdered(GetParam(), shape);
+  }
+}
+
+// Codes of -128 stay in their rows.
+TEST_P(BlockLinear, EveryCodeCounts) {
+  Samples samples(4);
+  const StoredMatrix weight = samples.Weight(GetParam(), 48, 512);
+  const std::vector<Bf16> x = samples.Bf16s(5 * 512);
+  for (const Isa isa : IsasHere()) {
+    const std::vector<float> got = RunToFloat(weight.matrix, x, {.isa = isa});
+    for (int64_t o = 0; o < 48; ++o) {
       const Parts parts = PartsOf(weight.matrix, o);
-      for (int64_t row = 0; row < shape.n_rows; ++row) {
-        const float want = Ordered(x.data() + row * shape.n_in, parts);
-        const float value = got[static_cast<size_t>(row * shape.n_out + o)];
-        ASSERT_EQ(std::bit_cast<uint32_t>(value), std::bit_cast<uint32_t>(want))
-            << shape.n_in << " row " << row << " output " << o;
+      for (int64_t row = 0; row < 5; ++row) {
+        ASSERT_EQ(got[static_cast<size_t>(row * 48 + o)], Ordered(x.data() + row * 512, parts))
+            << NameOf(isa) << " row " << row << " output " << o;
       }
     }
   }
@@ -150,8 +231,8 @@ TEST_P(BlockLinear, SumsAreThoseOfTheValuesOfTheWeight) {
   Samples samples(5);
   const StoredMatrix weight = samples.Weight(GetParam(), kOut, kIn);
   const std::vector<Bf16> x = samples.Bf16s(kRows * kIn);
-  const std::vector<float> exact = RunToFloat(weight.matrix, x, Arithmetic::kExact);
-  const std::vector<float> float32 = RunToFloat(weight.matrix, x, Arithmetic::kFloat32);
+  const std::vector<float> exact = RunToFloat(weight.matrix, x, {.arithmetic = Arithmetic::kExact});
+  const std::vector<float> float32 = RunToFloat(weight.matrix, x, {});
   const int64_t group = ShapeOf(GetParam()).group;
   std::vector<float> weights(kIn);
   for (int64_t o = 0; o < kOut; ++o) {
@@ -178,73 +259,99 @@ TEST_P(BlockLinear, SumsAreThoseOfTheValuesOfTheWeight) {
   }
 }
 
+TEST_P(BlockLinear, ExactSumsDoNotDependOnTheLayout) {
+  Samples samples(9);
+  const BothLayouts weight(samples, GetParam(), 40, 512);
+  const std::vector<Bf16> x = samples.Bf16s(3 * 512);
+  const RunAs exact = {.arithmetic = Arithmetic::kExact};
+  const std::vector<float> want = RunToFloat(weight.rows.matrix, x, exact);
+  for (const Matrix& matrix : weight.All()) EXPECT_EQ(RunToFloat(matrix, x, exact), want);
+}
+
 TEST_P(BlockLinear, RowsAreIndependentOfBatchAndThreads) {
   constexpr int64_t kRows = 69;  // more than share one decoding
   constexpr int64_t kIn = 512;
   constexpr int64_t kOut = 150;
   Samples samples(6);
-  const StoredMatrix weight = samples.Weight(GetParam(), kOut, kIn);
+  const BothLayouts weight(samples, GetParam(), kOut, kIn);
   const std::vector<Bf16> x = samples.Bf16s(kRows * kIn);
-  for (const Arithmetic arithmetic : kBothArithmetics) {
+  const auto expect = [&](const Matrix& matrix, Arithmetic arithmetic, Isa isa) {
     ExpectRowsAreIndependent(kRows, arithmetic, [&](int64_t first, int64_t n, Stream& stream) {
       std::vector<float> out(static_cast<size_t>(n * kOut));
+      Stream forced{.team = stream.team, .arithmetic = arithmetic, .isas = UpTo(isa)};
       block_linear::Run({.x = x.data() + first * kIn,
                          .x_stride = kIn,
                          .n_rows = n,
-                         .weight = weight.matrix,
+                         .weight = matrix,
                          .out_f32 = out.data(),
                          .out_stride = kOut},
-                        stream);
+                        forced);
       return BytesOf(out);
     });
+  };
+  expect(weight.rows.matrix, Arithmetic::kExact, Isa::kRef);
+  for (const Matrix& matrix : weight.All()) {
+    for (const Isa isa : IsasHere()) expect(matrix, Arithmetic::kFloat32, isa);
   }
 }
 
+// x begins anywhere, too.
 TEST_P(BlockLinear, OutputsAreRoundedToBf16AndRowsMayLieApart) {
   constexpr int64_t kIn = 256;
-  constexpr int64_t kOut = 20;
+  constexpr int64_t kOut = 52;
+  constexpr int64_t kRows = 12;
   constexpr int64_t kInStride = kIn + 3;
   constexpr int64_t kOutStride = kOut + 5;
   Samples samples(7);
-  const StoredMatrix weight = samples.Weight(GetParam(), kOut, kIn);
-  const std::vector<Bf16> x = samples.Bf16s(2 * kInStride);
-  std::vector<Bf16> apart = {x.begin(), x.begin() + kIn};
-  apart.insert(apart.end(), x.begin() + kInStride, x.begin() + kInStride + kIn);
-  for (const Arithmetic arithmetic : kBothArithmetics) {
-    const std::vector<float> want = RunToFloat(weight.matrix, apart, arithmetic);
+  const BothLayouts weight(samples, GetParam(), kOut, kIn);
+  const std::vector<Bf16> x = samples.Bf16s(1 + kRows * kInStride);
+  std::vector<Bf16> apart;
+  for (int64_t row = 0; row < kRows; ++row) {
+    const auto begin = x.begin() + 1 + row * kInStride;
+    apart.insert(apart.end(), begin, begin + kIn);
+  }
+  const auto expect = [&](const Matrix& matrix, Arithmetic arithmetic, Isa isa) {
+    const std::vector<float> want =
+        RunToFloat(weight.rows.matrix, apart, {.arithmetic = arithmetic});
     ThreadTeam team(2);
-    Stream stream{.team = team, .arithmetic = arithmetic};
-    std::vector<Bf16> out(2 * kOutStride, ToBf16(7));
-    block_linear::Run({.x = x.data(),
+    Stream stream{.team = team, .arithmetic = arithmetic, .isas = UpTo(isa)};
+    std::vector<Bf16> out(kRows * kOutStride, ToBf16(7));
+    block_linear::Run({.x = x.data() + 1,
                        .x_stride = kInStride,
-                       .n_rows = 2,
-                       .weight = weight.matrix,
+                       .n_rows = kRows,
+                       .weight = matrix,
                        .out = out.data(),
                        .out_stride = kOutStride},
                       stream);
-    for (int64_t row = 0; row < 2; ++row) {
+    for (int64_t row = 0; row < kRows; ++row) {
       for (int64_t o = 0; o < kOutStride; ++o) {
         const Bf16 expected =
             o < kOut ? ToBf16(want[static_cast<size_t>(row * kOut + o)]) : ToBf16(7);
-        ASSERT_EQ(out[static_cast<size_t>(row * kOutStride + o)], expected) << row << ' ' << o;
+        ASSERT_EQ(out[static_cast<size_t>(row * kOutStride + o)], expected)
+            << NameOf(isa) << ' ' << row << ' ' << o;
       }
     }
+  };
+  for (const Matrix& matrix : weight.All()) {
+    expect(matrix, Arithmetic::kExact, Isa::kRef);
+    for (const Isa isa : IsasHere()) expect(matrix, Arithmetic::kFloat32, isa);
   }
 }
 
-// Inputs of 2^-120 times scales and codes up to 127 leave the range of normal floats; all
-// of 0, 1 and many rows must then flush at the same places.
-TEST_P(BlockLinear, DenormalsAreFlushedWhereOpSaysSo) {
-  constexpr int64_t kIn = 256;
-  constexpr int64_t kOut = 16;
-  Samples samples(8);
-  StoredMatrix weight = samples.Weight(GetParam(), kOut, kIn);
-  std::vector<Bf16> x = samples.Bf16s(3 * kIn, 0x1p-120F);
-  const std::vector<float> got = RunToFloat(weight.matrix, x, Arithmetic::kFloat32);
-  for (int64_t o = 0; o < kOut; ++o) {
-    const Parts parts = PartsOf(weight.matrix, o);
-    for (int64_t row = 0; row < 3; ++row) {
-      ASSERT_EQ(got[static_cast<size_t>(row * kOut + o)], Ordered(x.data() + row * kIn, parts));
+TEST_P(BlockLinear, TheForcedVariantIsTheOneThatRuns) {
+  ThreadTeam team(1);
+  Samples samples(10);
+  const BothLayouts weight(samples, GetParam(), 64, 256);
+  for (const Matrix& matrix : weight.All()) {
+    for (const Isa isa : IsasHere()) {
+      Stream stream{.team = team, .isas = UpTo(isa)};
+      const bool is_packed = matrix.layout == MatrixLayout::kPacked;
+      Isa want = isa;
+      if (isa == Isa::kAvx512Bf16 && !is_packed) want = Isa::kAvx2;
+      if (isa == Isa::kAvx2 && is_packed) want = Isa::kRef;
+      EXPECT_EQ(ChosenIsa({.weight = matrix}, stream), want);
+      stream.arithmetic = Arithmetic::kExact;
+      EXPECT_EQ(ChosenIsa({.weight = matrix}, stream), Isa::kRef);
     }
   }
 }

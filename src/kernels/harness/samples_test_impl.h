@@ -11,6 +11,7 @@
 #include "tensor/block_format.h"
 #include "tensor/formats.h"
 #include "tensor/matrix.h"
+#include "tensor/packed.h"
 #include "tensor/stream.h"
 
 namespace sluice::harness {
@@ -131,6 +132,21 @@ inline StoredMatrix Samples::Weight(MatrixFormat format, int64_t n_out, int64_t 
                    .n_in = n_in};
   return weight;
 }
+
+// The same weight as kernels read it; scales of FP8 stay where they are.
+inline StoredMatrix PackedFrom(const Matrix& matrix) {
+  StoredMatrix packed;
+  packed.data.resize(static_cast<size_t>(PackedBytes(matrix)));
+  PackStripes(matrix, 0, StripesOf(matrix), reinterpret_cast<std::byte*>(packed.data.data()));
+  packed.matrix = matrix;
+  packed.matrix.layout = MatrixLayout::kPacked;
+  packed.matrix.data = packed.data.data();
+  if (matrix.format != MatrixFormat::kFp8) packed.matrix.scales = nullptr;
+  return packed;
+}
+
+// What operators take when `isa` is the best they may.
+inline IsaChoice UpTo(Isa isa) { return {.all = IsasOfMachine().UpTo(isa), .of_op = {}}; }
 
 // Steps between two bf16 values, over zero as well.
 inline int32_t Steps(Bf16 a, Bf16 b) {

@@ -7,6 +7,7 @@ namespace sluice::ops::linear {
 namespace {
 
 constexpr Variant<Params> kVariants[] = {
+    {.isa = Isa::kAvx512Bf16, .takes = &avx512bf16::Takes, .run = &avx512bf16::Run},
     {.isa = Isa::kRef, .takes = nullptr, .run = &ref::Run},
 };
 

@@ -2,9 +2,18 @@
 // blocks, which have an op of their own (block_linear).
 //
 // Float32: one chain per output, start +0, inputs ascending in pairs, of each pair the odd element
-// first, then the even one (spec cpu-kernels.md §3.0, rule 1); an odd last input alone. bf16
-// and F16 products are exact; with an F32 weight each product is rounded before it is added. Rows
-// are independent of each other and outputs are split over threads, never inputs.
+// first, then the even one (spec cpu-kernels.md §3.0, rule 1); an odd last input alone. Each step
+// is
+//
+//   sum = fma(x, w, sum)       rounded once, to nearest even
+//   sum = sum + round(x * w)   with an F32 weight, whose products are rounded before they are added
+//
+// Denormals are flushed: those of x, w and sum count as zeros of their sign before a step, and one
+// that a step gives becomes a zero of its sign; a product inside fma is not looked at. Of FP8 and
+// FP4, w is code times scale, flushed only as a whole, and -0 counts as +0. Rows are independent of
+// each other and outputs are split over threads, never inputs.
+//
+// Exact arithmetic: the sum in double, rounded once to float32.
 
 #pragma once
 
@@ -39,6 +48,13 @@ Isa ChosenIsa(const Params& params, const Stream& stream);
 
 namespace ref {
 void Run(const Params& params, Stream& stream);
-}
+// Run in Arithmetic::kExact.
+void RunExact(const Params& params, Stream& stream);
+}  // namespace ref
+// Packed matrices of BF16, FP8 and FP4.
+namespace avx512bf16 {
+bool Takes(const Params& params);
+void Run(const Params& params, Stream& stream);
+}  // namespace avx512bf16
 
 }  // namespace sluice::ops::linear

@@ -1,119 +1,61 @@
-// y = x W^T: the formula with the loops turned so that a baseline machine can serve from it.
-//
-// A worker owns runs of 16 outputs. It decodes 256 inputs of their weights into a panel [256][16]
-// (16 KiB: first cache level, read once from memory), lets every row go over it, and takes the next
-// inputs. Between panels the sums of up to 256 rows wait in memory, so each output stays one chain
-// over all inputs, and a weight is decoded once for all these rows.
+// y = x W^T: the formula.
 
-#include <algorithm>
+#include <cmath>
+#include <vector>
 
-#include "base/check.h"
 #include "kernels/linear/op.h"
-#include "kernels/simd/dot_panel.h"
 #include "kernels/simd/flush_denormals.h"
 
 namespace sluice::ops::linear::ref {
 namespace {
 
-constexpr int64_t kOutputs = simd::kPanelOutputs;
-constexpr int64_t kInputs = 256;  // even, so that no pair is cut; a multiple of the scale tiles
-constexpr int64_t kRows = 256;
-
-template <typename Sum>
-struct Workspace {
-  alignas(64) Sum sums[kRows * kOutputs];
-  alignas(64) float panel[kInputs * kOutputs];
-  float x[2 * kInputs];
-  float weights[4 * kInputs];
-};
-
-struct Range {
-  int64_t first = 0;
-  int64_t n = 0;
-};
-
-Range RangeFrom(int64_t first, int64_t end, int64_t n_max) {
-  return {.first = first, .n = std::min(n_max, end - first)};
-}
-
-// panel[k][o] = W[outputs.first + o][inputs.first + k], 0 beyond the last output. Not with
-// denormals flushed: a weight times a subnormal scale may be a normal number.
-// weights: room for four rows, which are turned together.
-void DecodePanel(const Matrix& matrix, Range outputs, Range inputs, float* weights, float* panel) {
-  for (int64_t o = 0; o < kOutputs; ++o) {
-    float* row = weights + o % 4 * kInputs;
-    if (o < outputs.n) {
-      DecodeMatrixPart(matrix, outputs.first + o, inputs.first, inputs.n, row);
+// One output.
+float Chain(const Bf16* x, const std::vector<float>& weights, bool is_f32) {
+  float sum = 0;
+  const auto add = [&](size_t i) {
+    if (is_f32) {
+      const float product = ToFloat(x[i]) * weights[i];
+      sum = sum + product;
     } else {
-      std::fill_n(row, inputs.n, 0.0F);
+      sum = std::fma(ToFloat(x[i]), weights[i], sum);
     }
-    if (o % 4 == 3) simd::StoreInPanel(weights, kInputs, inputs.n, panel + o - 3);
+  };
+  for (size_t i = 0; i + 1 < weights.size(); i += 2) {
+    add(i + 1);
+    add(i);
   }
+  if (weights.size() % 2 != 0) add(weights.size() - 1);
+  return sum;
 }
 
-void LoadInputs(const Bf16* x, int64_t n, float* out) {
-  for (int64_t k = 0; k < n; ++k) out[k] = ToFloat(x[k]);
+// Weights of one output. Not with denormals flushed: a code times a subnormal scale may be a normal
+// number.
+void Decode(const Matrix& matrix, int64_t output, std::vector<float>& weights) {
+  DecodeMatrixRow(matrix, output, weights.data());
+  if (!IsQuantized(matrix.format)) return;
+  for (float& weight : weights) weight += 0.0F;  // of codes -0 is 0
 }
 
-template <typename Sum>
-void AddPanel(
-    const Params& params, Range rows, Range inputs, Arithmetic arithmetic, Workspace<Sum>& work) {
-  const simd::FlushDenormals flush(arithmetic);
-  const Bf16* x = params.x + rows.first * params.x_stride + inputs.first;
-  int64_t row = 0;
-  for (; row + 1 < rows.n; row += 2) {
-    LoadInputs(x + row * params.x_stride, inputs.n, work.x);
-    LoadInputs(x + (row + 1) * params.x_stride, inputs.n, work.x + kInputs);
-    simd::AddProducts<2>(work.x, kInputs, work.panel, inputs.n, work.sums + row * kOutputs);
-  }
-  if (row < rows.n) {
-    LoadInputs(x + row * params.x_stride, inputs.n, work.x);
-    simd::AddProducts<1>(work.x, kInputs, work.panel, inputs.n, work.sums + row * kOutputs);
-  }
-}
-
-template <typename Sum>
-void StoreSums(const Params& params, Range rows, Range outputs, const Sum* sums) {
-  for (int64_t row = 0; row < rows.n; ++row) {
-    const int64_t at = (rows.first + row) * params.out_stride + outputs.first;
-    for (int64_t o = 0; o < outputs.n; ++o) {
-      const auto sum = static_cast<float>(sums[row * kOutputs + o]);
-      if (params.out != nullptr) params.out[at + o] = ToBf16(sum);
-      if (params.out_f32 != nullptr) params.out_f32[at + o] = sum;
-    }
-  }
-}
-
-template <typename Sum>
-void RunOutputs(const Params& params, Range outputs, Arithmetic arithmetic) {
-  Workspace<Sum> work;
-  const Matrix& weight = params.weight;
-  for (int64_t first_row = 0; first_row < params.n_rows; first_row += kRows) {
-    const Range rows = RangeFrom(first_row, params.n_rows, kRows);
-    std::fill_n(work.sums, rows.n * kOutputs, Sum{0});
-    for (int64_t first_input = 0; first_input < weight.n_in; first_input += kInputs) {
-      const Range inputs = RangeFrom(first_input, weight.n_in, kInputs);
-      DecodePanel(weight, outputs, inputs, work.weights, work.panel);
-      AddPanel(params, rows, inputs, arithmetic, work);
-    }
-    StoreSums(params, rows, outputs, work.sums);
+void RunOutput(const Params& params, int64_t output, const std::vector<float>& weights) {
+  const simd::FlushDenormals flush(Arithmetic::kFloat32);
+  for (int64_t row = 0; row < params.n_rows; ++row) {
+    const bool is_f32 = params.weight.format == MatrixFormat::kF32;
+    const float sum = Chain(params.x + row * params.x_stride, weights, is_f32);
+    const int64_t at = row * params.out_stride + output;
+    if (params.out != nullptr) params.out[at] = ToBf16(sum);
+    if (params.out_f32 != nullptr) params.out_f32[at] = sum;
   }
 }
 
 }  // namespace
 
 void Run(const Params& params, Stream& stream) {
-  const int64_t n_out = params.weight.n_out;
-  const int64_t n_tiles = (n_out + kOutputs - 1) / kOutputs;
-  const Arithmetic arithmetic = stream.arithmetic;
-  stream.team.Run(n_tiles, [&](int64_t begin, int64_t end, int32_t) {
-    for (int64_t tile = begin; tile < end; ++tile) {
-      const Range outputs = RangeFrom(tile * kOutputs, n_out, kOutputs);
-      if (arithmetic == Arithmetic::kExact) {
-        RunOutputs<double>(params, outputs, arithmetic);
-      } else {
-        RunOutputs<float>(params, outputs, arithmetic);
-      }
+  if (stream.arithmetic == Arithmetic::kExact) return RunExact(params, stream);
+  stream.team.Run(params.weight.n_out, [&](int64_t begin, int64_t end, int32_t) {
+    std::vector<float> weights(static_cast<size_t>(params.weight.n_in));
+    for (int64_t output = begin; output < end; ++output) {
+      Decode(params.weight, output, weights);
+      RunOutput(params, output, weights);
     }
   });
 }

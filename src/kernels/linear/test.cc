@@ -19,17 +19,27 @@ using harness::Tables;
 constexpr MatrixFormat kFormats[] = {MatrixFormat::kBf16, MatrixFormat::kF32, MatrixFormat::kFp8,
                                      MatrixFormat::kFp4, MatrixFormat::kF16};
 
+float Flushed(float x) { return std::fabs(x) < 0x1p-126F ? std::copysign(0.0F, x) : x; }
+
 // One output as op.h words it.
-float Chain(const Bf16* x, const std::vector<float>& weights) {
+float Chain(const Bf16* x, const std::vector<float>& weights, MatrixFormat format) {
   float sum = 0;
+  const auto add = [&](size_t i) {
+    const float in = Flushed(ToFloat(x[i]));
+    const float weight = Flushed(weights[i]);
+    if (format == MatrixFormat::kF32) {
+      const float product = Flushed(in * weight);
+      sum = Flushed(sum + product);
+    } else {
+      sum = Flushed(std::fma(in, weight, sum));
+    }
+  };
   size_t i = 0;
   for (; i + 1 < weights.size(); i += 2) {
-    const float odd = ToFloat(x[i + 1]) * weights[i + 1];
-    sum = sum + odd;
-    const float even = ToFloat(x[i]) * weights[i];
-    sum = sum + even;
+    add(i + 1);
+    add(i);
   }
-  if (i < weights.size()) sum = sum + ToFloat(x[i]) * weights[i];
+  if (i < weights.size()) add(i);
   return sum;
 }
 
@@ -42,9 +52,10 @@ float Exact(const Bf16* x, const std::vector<float>& weights) {
 std::vector<float> RunToFloat(const Matrix& weight,
                               const std::vector<Bf16>& x,
                               Arithmetic arithmetic,
-                              int32_t n_threads = 1) {
+                              int32_t n_threads = 1,
+                              const IsaChoice& isas = {}) {
   ThreadTeam team(n_threads);
-  Stream stream{.team = team, .arithmetic = arithmetic};
+  Stream stream{.team = team, .arithmetic = arithmetic, .isas = isas};
   const int64_t n_rows = static_cast<int64_t>(x.size()) / weight.n_in;
   std::vector<float> out(static_cast<size_t>(n_rows * weight.n_out));
   linear::Run({.x = x.data(),
@@ -72,7 +83,8 @@ void ExpectEachOutputIsItsChain(const Shape& shape, MatrixFormat format) {
   Samples samples(static_cast<uint64_t>(shape.n_in));
   const StoredMatrix weight = samples.Weight(format, shape.n_out, shape.n_in);
   const std::vector<Bf16> x = samples.Bf16s(shape.n_rows * shape.n_in);
-  const std::vector<float> got = RunToFloat(weight.matrix, x, Arithmetic::kFloat32);
+  const IsaChoice ref = harness::UpTo(Isa::kRef);
+  const std::vector<float> got = RunToFloat(weight.matrix, x, Arithmetic::kFloat32, 1, ref);
   const std::vector<float> exact = RunToFloat(weight.matrix, x, Arithmetic::kExact);
   std::vector<float> weights(static_cast<size_t>(shape.n_in));
   for (int64_t o = 0; o < shape.n_out; ++o) {
@@ -80,7 +92,8 @@ void ExpectEachOutputIsItsChain(const Shape& shape, MatrixFormat format) {
     for (int64_t row = 0; row < shape.n_rows; ++row) {
       const Bf16* in = x.data() + row * shape.n_in;
       const auto at = static_cast<size_t>(row * shape.n_out + o);
-      ASSERT_EQ(got[at], Chain(in, weights)) << shape.n_in << " row " << row << " output " << o;
+      ASSERT_EQ(got[at], Chain(in, weights, format))
+          << shape.n_in << " row " << row << " output " << o;
       ASSERT_EQ(exact[at], Exact(in, weights)) << shape.n_in << " row " << row << " output " << o;
     }
   }
@@ -91,6 +104,142 @@ TEST(Linear, EachOutputIsOneChainInPairsTheOddInputFirst) {
     for (const MatrixFormat format : kFormats) {
       if (format == MatrixFormat::kFp4 && shape.n_in % 32 != 0) continue;
       ExpectEachOutputIsItsChain(shape, format);
+    }
+  }
+}
+
+// Inputs of all sorts: bell-shaped with some 30 times as large, zeros of both signs, denormals, and
+// such small ones that products and sums are denormal.
+std::vector<Bf16> HardInputs(int64_t n, Samples& samples) {
+  std::vector<Bf16> x = samples.Bf16s(n);
+  for (Bf16& value : x) {
+    const int32_t kind = samples.Below(24);
+    if (kind == 0) value = ToBf16(ToFloat(value) * 30);
+    if (kind == 1) value.bits &= 0x8000;
+    if (kind == 2) value.bits &= 0x807F;
+    if (kind == 3) value.bits = static_cast<uint16_t>((value.bits & 0x807F) | 0x80);
+  }
+  return x;
+}
+
+// Of about half of the rows every input is so small that every product is denormal or nearly so.
+void MakeSomeRowsTiny(std::vector<Bf16>& x, int64_t n_rows, Samples& samples) {
+  const int64_t n_in = static_cast<int64_t>(x.size()) / n_rows;
+  for (int64_t row = 0; row < n_rows; ++row) {
+    if (samples.Below(2) == 0) continue;
+    for (int64_t i = 0; i < n_in; ++i) {
+      Bf16& value = x[static_cast<size_t>(row * n_in + i)];
+      value = ToBf16(ToFloat(value) * 0x1p-124F);
+    }
+  }
+}
+
+// Rows of every group and between groups; outputs and inputs around tiles, stripes and records.
+constexpr int64_t kRowCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 18, 19, 25, 64, 100};
+constexpr Shape kOutAndIn[] = {{0, 1, 32}, {0, 31, 96}, {0, 64, 256}, {0, 65, 320}, {0, 130, 288}};
+constexpr Shape kOddInputs[] = {{0, 1, 1}, {0, 17, 33}, {0, 70, 255}, {0, 66, 257}};
+
+bool HasPackedForm(MatrixFormat format) { return PackedShapeOf(format).n_rows > 0; }
+
+void ExpectVariantsEqualRef(const Matrix& weight, int64_t n_rows) {
+  Samples samples(static_cast<uint64_t>(n_rows + weight.n_in * 1000));
+  std::vector<Bf16> x = HardInputs(n_rows * weight.n_in, samples);
+  MakeSomeRowsTiny(x, n_rows, samples);
+  const IsaChoice ref = harness::UpTo(Isa::kRef);
+  const std::vector<uint8_t> want =
+      harness::BytesOf(RunToFloat(weight, x, Arithmetic::kFloat32, 1, ref));
+  for (const Isa isa : linear::Isas()) {
+    if (!IsasOfMachine().Has(isa)) continue;
+    for (const int32_t n_threads : {1, 2}) {
+      const std::vector<float> got =
+          RunToFloat(weight, x, Arithmetic::kFloat32, n_threads, harness::UpTo(isa));
+      ASSERT_EQ(harness::BytesOf(got), want)
+          << NameOf(isa) << ' ' << NameOf(weight.format) << ' ' << n_rows << " rows, "
+          << weight.n_out << " x " << weight.n_in << ", packed "
+          << (weight.layout == MatrixLayout::kPacked) << ", threads " << n_threads;
+    }
+  }
+}
+
+void ExpectVariantsEqualRefInBothLayouts(const Shape& shape, MatrixFormat format) {
+  Samples samples(static_cast<uint64_t>(shape.n_in));
+  StoredMatrix weight = samples.Weight(format, shape.n_out, shape.n_in);
+  for (const int64_t n_rows : kRowCounts) ExpectVariantsEqualRef(weight.matrix, n_rows);
+  if (!HasPackedForm(format)) return;
+  const StoredMatrix packed = harness::PackedFrom(weight.matrix);
+  for (const int64_t n_rows : kRowCounts) ExpectVariantsEqualRef(packed.matrix, n_rows);
+}
+
+TEST(Linear, EveryVariantEqualsRefToTheBit) {
+  for (const MatrixFormat format : kFormats) {
+    for (const Shape& shape : kOutAndIn) ExpectVariantsEqualRefInBothLayouts(shape, format);
+    if (format == MatrixFormat::kFp4) continue;
+    for (const Shape& shape : kOddInputs) ExpectVariantsEqualRefInBothLayouts(shape, format);
+  }
+}
+
+// Scales of the whole range that packing takes; -0 among the codes.
+TEST(Linear, PackedEqualsRowsToTheBitWithAnyScale) {
+  constexpr int64_t kRows = 9;
+  for (const MatrixFormat format : {MatrixFormat::kFp8, MatrixFormat::kFp4}) {
+    Samples samples(11);
+    StoredMatrix weight = samples.Weight(format, 96, 160);
+    for (uint8_t& scale : weight.scales) {
+      scale = static_cast<uint8_t>(kPackedExponentLeast + samples.Below(127));
+    }
+    weight.data[5] = 0x80;
+    weight.data[6] = 0x88;
+    ASSERT_TRUE(CanPack(weight.matrix));
+    const StoredMatrix packed = harness::PackedFrom(weight.matrix);
+    std::vector<Bf16> x = HardInputs(kRows * 160, samples);
+    MakeSomeRowsTiny(x, kRows, samples);
+    const IsaChoice ref = harness::UpTo(Isa::kRef);
+    const std::vector<uint8_t> want =
+        harness::BytesOf(RunToFloat(weight.matrix, x, Arithmetic::kFloat32, 1, ref));
+    for (const Isa isa : linear::Isas()) {
+      if (!IsasOfMachine().Has(isa)) continue;
+      const std::vector<float> got =
+          RunToFloat(packed.matrix, x, Arithmetic::kFloat32, 1, harness::UpTo(isa));
+      EXPECT_EQ(harness::BytesOf(got), want) << NameOf(isa) << ' ' << NameOf(format);
+    }
+  }
+}
+
+// The product alone is denormal; what matters is the sum.
+TEST(Linear, AProductBelowTheNormalNumbersCounts) {
+  const std::vector<Bf16> weights = {ToBf16(0x1p-63F), ToBf16(1)};
+  const std::vector<Bf16> x = {ToBf16(0x1p-64F), ToBf16(0x1p-126F)};
+  const Matrix weight{.format = MatrixFormat::kBf16, .data = weights.data(), .n_out = 1, .n_in = 2};
+  const StoredMatrix packed = harness::PackedFrom(weight);
+  for (const Isa isa : linear::Isas()) {
+    if (!IsasOfMachine().Has(isa)) continue;
+    for (const Matrix& matrix : {weight, packed.matrix}) {
+      EXPECT_EQ(RunToFloat(matrix, x, Arithmetic::kFloat32, 1, harness::UpTo(isa))[0],
+                0x1p-126F + 0x1p-127F)
+          << NameOf(isa);
+    }
+  }
+}
+
+TEST(Linear, TheForcedVariantIsTheOneThatRuns) {
+  ThreadTeam team(1);
+  Samples samples(12);
+  for (const MatrixFormat format : kFormats) {
+    const StoredMatrix weight = samples.Weight(format, 64, 32);
+    for (const Isa isa : linear::Isas()) {
+      if (!IsasOfMachine().Has(isa)) continue;
+      Stream stream{.team = team, .isas = harness::UpTo(isa)};
+      const Isa of_rows = ChosenIsa({.weight = weight.matrix}, stream);
+      if (isa == Isa::kAvx512Bf16) {
+        EXPECT_LT(of_rows, isa);  // it takes packed matrices alone
+      } else {
+        EXPECT_EQ(of_rows, isa);
+      }
+      if (!HasPackedForm(format)) continue;
+      const StoredMatrix packed = harness::PackedFrom(weight.matrix);
+      EXPECT_EQ(ChosenIsa({.weight = packed.matrix}, stream), isa);
+      stream.arithmetic = Arithmetic::kExact;
+      EXPECT_EQ(ChosenIsa({.weight = packed.matrix}, stream), Isa::kRef);
     }
   }
 }
@@ -184,7 +333,7 @@ TEST(Linear, StridesLeaveTheRestAlone) {
         continue;
       }
       DecodeMatrixRow(weight.matrix, static_cast<int64_t>(o), weights.data());
-      const float want = Chain(x.data() + row * 50, weights);
+      const float want = Chain(x.data() + row * 50, weights, MatrixFormat::kBf16);
       EXPECT_EQ(out_f32[row * 30 + o], want);
       EXPECT_EQ(out[row * 30 + o], ToBf16(want));
     }
