@@ -261,9 +261,9 @@ struct Kernels {
 };
 
 constexpr Kernels kBf16Kernels = {
-    .n_tiles = 4,
+    .n_tiles = 2,
     .max_rows = 12,
-    .of = {&AddBf16<4, 1>, &AddBf16<4, 2>, &AddBf16<4, 3>, &AddBf16<4, 4>, &AddBf16<2, 5>,
+    .of = {&AddBf16<2, 1>, &AddBf16<2, 2>, &AddBf16<2, 3>, &AddBf16<2, 4>, &AddBf16<2, 5>,
            &AddBf16<2, 6>, &AddBf16<2, 7>, &AddBf16<2, 8>, &AddBf16<2, 9>, &AddBf16<2, 10>,
            &AddBf16<2, 11>, &AddBf16<2, 12>}};
 constexpr Kernels kFp4Kernels = {
