@@ -2,7 +2,7 @@
 // gate and up (4608 x 5120), 48 of them, so that every byte comes from memory, and the BF16 head;
 // shares of the read bandwidth and of the bf16 peak of the same rounds, beside the targets.
 //
-//   kernels_linear_bench [--json] [--threads N] [--rows M] [--format fp4|fp8|bf16]
+//   kernels_linear_bench [--json] [--threads N] [--rows M] [--format fp4|fp8|bf16] [--variant ISA]
 //
 // --json: lines of {kernel, M, threads, gbps, gops} instead of the table.
 
@@ -28,6 +28,7 @@ struct Options {
   int32_t threads = 0;  // 0: 1 and 2
   int64_t rows = 0;     // 0: all
   std::string_view format;
+  IsaChoice isas;
 };
 
 // What §3.7 asks for with 1 and 2 threads: enough of one of the two.
@@ -156,7 +157,7 @@ void Bench(const Options& options,
   for (size_t i = 0; i < x.size(); ++i) x[i] = ToBf16(static_cast<float>(i * 37 % 61) - 30.0F);
   std::vector<float> out(static_cast<size_t>(n_rows * n_out));
   ThreadTeam team(n_threads);
-  Stream stream{.team = team};
+  Stream stream{.team = team, .isas = options.isas};
   Params params{.x = x.data(),
                 .x_stride = kIn,
                 .n_rows = n_rows,
@@ -207,6 +208,11 @@ Options Parse(int argc, char** argv) {
     if (name == "--threads") options.threads = std::atoi(value);
     if (name == "--rows") options.rows = std::atoi(value);
     if (name == "--format") options.format = value;
+    if (name == "--variant") {
+      Result<IsaChoice> choice = ParseIsaChoice(value);
+      SLUICE_CHECK(choice.ok() && "an instruction set this machine lacks");
+      options.isas = *choice;
+    }
   }
   return options;
 }
