@@ -1,5 +1,6 @@
 #include "codec/answer.h"
 
+#include <deque>
 #include <vector>
 
 #include "base/check.h"
@@ -79,7 +80,6 @@ struct Answer::State {
         end_of_turn(format.ends().front()),
         stops(spec.stops),
         encoder(MakeEncoder(dialect.api, spec, identity)) {
-    choices.reserve(static_cast<size_t>(spec.n_choices));
     for (int32_t i = 0; i < spec.n_choices; ++i) {
       choices.emplace_back(OutputLexer::Params{.format = format,
                                                .spec = spec,
@@ -121,8 +121,8 @@ struct Answer::State {
   const TokenId end_of_turn;
   const StopSet stops;
   Encoder encoder;
-  std::vector<Choice> choices;
-  int32_t n_running = 0;  // choices without a finish
+  std::deque<Choice> choices;  // a lexer cannot be moved
+  int32_t n_running = 0;       // choices without a finish
 };
 
 Answer::Answer(const Dialect& dialect, Format format, AnswerSpec spec, AnswerIdentity identity)
