@@ -204,6 +204,12 @@ TEST(OutputLexer, TwoCallsOfWhichTheFirstWasLeftOpenAreTwoCalls) {
   EXPECT_TRUE(lexed.calls[0].is_complete && lexed.calls[1].is_complete);
 }
 
+TEST(OutputLexer, ATagWithoutANameIsNone) {
+  const std::string spaces = "<｜DSML｜" + std::string(100, ' ');
+  EXPECT_EQ(ArgumentsOf(spaces + "invoke name=\"g\">" + Parameter("a", "false", "1")),
+            "{\"a\": 1}");
+}
+
 TEST(OutputLexer, AValueWithoutATypeIsWhatTheSchemaSays) {
   AnswerSpec spec = Plain();
   spec.tools.push_back(

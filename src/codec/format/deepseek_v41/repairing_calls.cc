@@ -108,9 +108,11 @@ void RepairingCalls::TakeTagName(std::string_view c) {
     return;
   }
   const size_t begin = tag_name_.find_first_not_of(kSpace);
-  if (begin == std::string::npos && tag_name_.size() <= kMaxTagNameBytes) return;
-  const std::string_view name =
-      std::string_view(tag_name_).substr(std::min(begin, tag_name_.size()));
+  if (begin == std::string::npos) {
+    if (tag_name_.size() > kMaxTagNameBytes) tag_ = Tag::kNone;
+    return;
+  }
+  const std::string_view name = std::string_view(tag_name_).substr(begin);
   const bool is_whole = name.ends_with('>') || kSpace.find(name.back()) != std::string_view::npos;
   if (!is_whole) {
     if (name.size() > kMaxTagNameBytes) tag_ = Tag::kNone;
