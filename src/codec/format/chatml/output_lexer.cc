@@ -31,9 +31,8 @@ OutputLexer::OutputLexer(const Params& params)
   state_ = State::kInCalls;
   calls_.Begin();
   const std::string_view mark = SpellingOf(Control::kToolCall);
-  for (const char c : std::string_view(spec_.calls_opening).substr(mark.size())) {
-    calls_.Take({&c, 1});
-  }
+  characters_.Take(std::string_view(spec_.calls_opening).substr(mark.size()), 0, read_);
+  for (const Character& c : read_) calls_.Take(c.text());
 }
 
 void OutputLexer::Push(TokenId token) {

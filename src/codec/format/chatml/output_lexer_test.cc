@@ -167,6 +167,11 @@ TEST(ChatmlLexer, SmallMistakesAreRepaired) {
       {"[{\"name\":\"f\",\"arguments\":{\"a\":\"\\u12z\"}}", "{\"a\": \"\\\\u12z\"}"},
       {"{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}", "{\"a\": 1}"},
       {"{\"name\":\"f\"}", "{}"},
+      {R"({"name":"f","arguments":{"a":"\ud800"}})", R"({"a": "\ufffd"})"},
+      {R"({"name":"f","arguments":{"a":"\ud83dx\uDE00\ud83d\n\ud83d\ud83d\ude00\u00e9"}})",
+       R"({"a": "\ufffdx\ufffd\ufffd\n\ufffd\ud83d\ude00\u00e9"})"},
+      {R"({"name":"f","arguments":{"a":"\ud83d\u12z\ud83d\d"}})",
+       R"({"a": "\ufffd\\u12z\ufffd\\d"})"},
   };
   for (const auto& c : kCases) {
     const Lexed lexed = LexOf(Family::kSmollm2, WithTools(),

@@ -175,6 +175,13 @@ TEST(OutputLexer, C05ArgumentsKeepTheirTypes) {
             "\"g\": \"{\\\"a\\\":\"}");
 }
 
+TEST(OutputLexer, HalfASurrogatePairInArgumentsIsTheReplacementCharacter) {
+  const std::string value = R"("\ud800x\ud83d\ude00\udc00")";
+  const std::string shown = R"("\ufffdx\ud83d\ude00\ufffd")";
+  EXPECT_EQ(ArgumentsOf(Parameter("a", "false", value)), "{\"a\": " + shown + "}");
+  EXPECT_EQ(ArgumentsOf("{\"a\": " + value + "}"), "{\"a\": " + shown + "}");
+}
+
 TEST(OutputLexer, C06ACallThatALimitCutsIsNotComplete) {
   // vLLM-2080Ti#125: "partial call reported as complete".
   const std::string cut =
