@@ -48,6 +48,8 @@ codec::Finish FinishOf(const OutputLexer& lexer, const wire::EventEnd* at_end) {
   if (lexer.ended() == OutputEnd::kNot && at_end->finish == wire::FinishReason::kFiltered) {
     return codec::Finish::kContentFilter;
   }
+  // Also without a limit: agents run what they can parse of a call unless this says that it was cut
+  // (spec clients.md §3, recipe.md §8.2).
   if (lexer.calls_are_cut()) return codec::Finish::kLength;
   return lexer.n_calls() > 0 ? codec::Finish::kToolCalls : codec::Finish::kStop;
 }

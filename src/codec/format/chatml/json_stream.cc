@@ -10,8 +10,6 @@
 namespace sluice::codec::chatml {
 namespace {
 
-bool IsSpace(std::string_view c) { return c == " " || c == "\n" || c == "\t" || c == "\r"; }
-
 bool IsHex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
@@ -54,6 +52,8 @@ bool IsScalar(std::string_view word) {
 }
 
 }  // namespace
+
+bool IsSpace(std::string_view c) { return c == " " || c == "\n" || c == "\t" || c == "\r"; }
 
 JsonStream::State JsonStream::Take(std::string_view character, std::string& out, bool& is_taken) {
   is_taken = true;

@@ -17,6 +17,9 @@
 
 namespace sluice::codec::chatml {
 
+// A character between the tokens of JSON.
+bool IsSpace(std::string_view character);
+
 class JsonStream {
  public:
   enum class State : uint8_t {

@@ -77,12 +77,9 @@ void OutputLexer::TakeControl(TokenKind kind, std::string_view spelling) {
       characters_.Take(spelling, writer_.last_token(), held_);
       return EnterCalls();
     case TokenKind::kEndToolCall:
-      if (state_ != State::kInCalls) {
-        is_well_formed_ = false;
-        return spec_.parses_calls ? void() : TakeBytes(spelling);
-      }
-      if (calls_.EndEarly()) return EndBlock(writer_.n_read());
-      TakeBytes(spelling);
+      if (state_ == State::kInCalls && calls_.EndEarly()) return EndBlock(writer_.n_read());
+      if (state_ != State::kInCalls) is_well_formed_ = false;
+      if (state_ == State::kInCalls || !spec_.parses_calls) TakeBytes(spelling);
       return;
     default:
       is_well_formed_ = false;
