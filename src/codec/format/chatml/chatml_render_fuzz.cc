@@ -18,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool is_qwen = (data[0] & 1) != 0;
   const chatml::Format& format =
       chatml::SampleFormat(is_qwen ? chatml::Family::kQwen25 : chatml::Family::kSmollm2);
-  const Prompt prompt = chatml::Render(ReadConversation(data[0], rest), format);
+  const Conversation conversation = ReadConversation(data[0], rest);  // outlives the prompt
+  const Prompt prompt = chatml::Render(conversation, format);
   const std::string text = CheckPrompt(prompt, format);
   SLUICE_CHECK(is_qwen || text == prompt.text);  // Qwen2.5 normalises
   return 0;
