@@ -166,10 +166,16 @@ struct ModelNeeds {
   std::string largest_file;
 };
 
-// As the plan of `sluice inspect` has it for one answer of full length: not everything of a
+// As the plan of `sluice inspect` has it, for one answer of full length unless kv-memory says more:
+// not everything of a
 // checkpoint must be in memory.
 Result<ModelNeeds> NeedsOf(FileSystem& fs, const AppOptions& options) {
-  SLUICE_TRY(const Inspection found, Inspect(fs, options.model, {.n_seqs = 1}));
+  SLUICE_TRY(const Inspection whole, Inspect(fs, options.model, {}));
+  SLUICE_TRY(const Inspection found,
+             Inspect(fs, options.model,
+                     {.n_context = std::min<int64_t>(options.n_context, whole.load.n_context),
+                      .n_seqs = 1,
+                      .kv_bytes = options.kv_memory_bytes}));
   SLUICE_TRY(found.binding);
   ModelNeeds needs{.n_bytes = found.plan.needed()};
   if (fs.Size(options.model)) {

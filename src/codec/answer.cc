@@ -1,5 +1,6 @@
 #include "codec/answer.h"
 
+#include <deque>
 #include <vector>
 
 #include "base/check.h"
@@ -47,6 +48,8 @@ codec::Finish FinishOf(const OutputLexer& lexer, const wire::EventEnd* at_end) {
   if (lexer.ended() == OutputEnd::kNot && at_end->finish == wire::FinishReason::kFiltered) {
     return codec::Finish::kContentFilter;
   }
+  // Also without a limit: agents run what they can parse of a call unless this says that it was cut
+  // (spec clients.md §3, recipe.md §8.2).
   if (lexer.calls_are_cut()) return codec::Finish::kLength;
   return lexer.n_calls() > 0 ? codec::Finish::kToolCalls : codec::Finish::kStop;
 }
@@ -79,7 +82,6 @@ struct Answer::State {
         end_of_turn(format.ends().front()),
         stops(spec.stops),
         encoder(MakeEncoder(dialect.api, spec, identity)) {
-    choices.reserve(static_cast<size_t>(spec.n_choices));
     for (int32_t i = 0; i < spec.n_choices; ++i) {
       choices.emplace_back(OutputLexer::Params{.format = format,
                                                .spec = spec,
@@ -121,8 +123,8 @@ struct Answer::State {
   const TokenId end_of_turn;
   const StopSet stops;
   Encoder encoder;
-  std::vector<Choice> choices;
-  int32_t n_running = 0;  // choices without a finish
+  std::deque<Choice> choices;  // a lexer cannot be moved
+  int32_t n_running = 0;       // choices without a finish
 };
 
 Answer::Answer(const Dialect& dialect, Format format, AnswerSpec spec, AnswerIdentity identity)

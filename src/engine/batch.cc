@@ -179,8 +179,10 @@ bool Batch::FindAwaited(Sequence& sequence) {
         std::span(other.tokens)
             .first(static_cast<size_t>(is_fetching ? TokensToFetch(other) : other.n_prompt));
     const int32_t n_shared = SharedTokens(prompt, sequence.tokens);
-    // Both of them new: who has given way knows more than its prompt.
-    const bool is_equal = n_shared == other.n_known() && n_shared == sequence.n_known();
+    // Both of them new: who has given way knows more than its prompt, and the second half of its
+    // layers began before the other's.
+    const bool is_equal = n_shared == other.n_known() && n_shared == sequence.n_known() &&
+                          n_shared == sequence.n_prompt;
     const int32_t n_whole =
         std::min(n_shared, sequence.n_known() - 1) / kv::kBlockTokens * kv::kBlockTokens;
     if (!is_equal && (n_whole <= n_best || n_whole <= std::ssize(other.stored()))) continue;

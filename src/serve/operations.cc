@@ -103,6 +103,8 @@ struct ModelParams {
 Response Model(const Net& net, const ModelParams& params, std::string_view request_id) {
   const codec::ModelCard& card = net.parts.prepare.model;
   std::vector<std::string_view> names = NamesOf(card);
+  // Listed or not: what a request may say can be looked up.
+  names.insert(names.end(), card.other_names.begin(), card.other_names.end());
   if (std::ranges::find(names, params.name) == names.end()) {
     Status status(ErrorCode::kModelNotFound,
                   "no model of that name is served; GET /v1/models lists those that are");

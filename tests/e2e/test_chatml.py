@@ -136,6 +136,7 @@ def test_a_model_is_served_by_its_own_name_and_reached_by_the_old_ones(tmp_path)
             answer = ask(server, CHAT | {"model": name, "max_tokens": 4, "min_tokens": 4})
             assert answer.status == 200, answer.body
             assert answer.header("x-served-model") == "tiny-llama-instruct"
+            assert raw_http.once(server.port, raw_http.request_bytes("GET", f"/v1/models/{name}")).status == 200
             usage = json.loads(answer.body)["usage"]
             assert usage["completion_tokens"] == 4
         assert ask(server, CHAT | {"model": "other"}).status == 404

@@ -317,6 +317,15 @@ def test_doctor_knows_whether_a_model_fits(tmp_path):
         assert checks["model"]["verdict"] == "fail" and path in checks["model"]["finding"]
 
 
+def test_doctor_counts_the_memory_that_options_ask_for():
+    def needed(*options):
+        checks = checkup(str(REPOSITORY / "tests/golden/tiny-a"), "--port", "0", "--admin-port", "0", *options)
+        return float(re.search(r"needs ([\d.]+) GB", checks["model"]["finding"])[1])
+
+    assert needed("--kv-memory", "64GiB") > 68 > 1 > needed()
+    assert needed("--context", "128") < needed()
+
+
 def test_doctor_refuses_what_serve_would():
     done = run_cli("doctor", "--nonsense", "1")
     assert done.returncode == 2 and "nonsense" in done.stderr

@@ -13,7 +13,12 @@ Character ReplacementOf(int32_t first_token, int32_t last_token) {
 
 }  // namespace
 
-void CharacterReader::Take(uint8_t byte, int32_t token, std::vector<Character>& out) {
+void CharacterReader::Take(std::string_view text, int32_t token, std::vector<Character>& out) {
+  for (const char byte : text) TakeByte(static_cast<uint8_t>(byte), token, out);
+}
+
+// It completes no character, one, or a broken one and one.
+void CharacterReader::TakeByte(uint8_t byte, int32_t token, std::vector<Character>& out) {
   if (partial_.n_bytes > 0) {
     if (byte >= next_low_ && byte <= next_high_) {
       partial_.bytes[partial_.n_bytes++] = static_cast<char>(byte);

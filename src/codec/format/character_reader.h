@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "codec/format/character.h"
@@ -12,16 +13,19 @@ namespace sluice::codec {
 
 class CharacterReader {
  public:
-  // Appends the characters that this byte completes: none, one, or a broken one and one.
-  void Take(uint8_t byte, int32_t token, std::vector<Character>& out);
+  // Appends the characters that this text of a token completes.
+  void Take(std::string_view text, int32_t token, std::vector<Character>& out);
   // What is incomplete is broken: something other than text follows.
   void Break(std::vector<Character>& out);
 
   // Bytes of a character wait for more.
   bool is_inside() const { return partial_.n_bytes > 0; }
-  int32_t first_token() const { return partial_.first_token; }
+  // Of those bytes; kNoToken: there are none.
+  int32_t first_token() const { return is_inside() ? partial_.first_token : kNoToken; }
 
  private:
+  void TakeByte(uint8_t byte, int32_t token, std::vector<Character>& out);
+
   Character partial_{};
   int32_t n_wanted_ = 0;
   uint8_t next_low_ = 0;  // what its next byte must lie in

@@ -1,5 +1,6 @@
 #include "codec/format/json_filter.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,8 +12,6 @@ namespace {
 
 constexpr std::string_view kOpenings[] = {"```json\n", "```\n"};
 constexpr std::string_view kClosing = "\n```";
-
-bool IsSpace(const Character& c) { return c.is(' ') || c.is('\n') || c.is('\t') || c.is('\r'); }
 
 enum class Match : uint8_t { kNone, kPart, kWhole };
 
@@ -78,7 +77,7 @@ void JsonFilter::TakeBefore(const Character& c, std::vector<Item>& out) {
 // On the same line.
 bool JsonFilter::FollowsProse() const {
   for (size_t i = held_.size(); i > 0 && !held_[i - 1].is('\n'); --i) {
-    if (!IsSpace(held_[i - 1])) return true;
+    if (!held_[i - 1].is_space()) return true;
   }
   return false;
 }
@@ -89,7 +88,7 @@ bool JsonFilter::FollowsProse() const {
 void JsonFilter::TakeDoubtful(const Character& c, std::vector<Item>& out) {
   const bool has_closed = !doubtful_.empty() && depth_ == 0;
   const bool ends_line = c.is('\n') || c.is('\r');
-  if (has_closed && !IsSpace(c)) {
+  if (has_closed && !c.is_space()) {
     ReleaseHeld(true, out);
     for (const Character& d : std::exchange(doubtful_, {})) out.push_back({d, false});
     state_ = State::kFenced;
@@ -159,7 +158,7 @@ void JsonFilter::TakeFenced(const Character& c, std::vector<Item>& out) {
 
 void JsonFilter::TakeAfter(const Character& c, std::vector<Item>& out) {
   if (as_reference_) return out.push_back({c, true});
-  if (!IsSpace(c) || held_.size() >= kMaxHeld) {
+  if (!c.is_space() || held_.size() >= kMaxHeld) {
     held_.clear();
     dropped_after_ = true;
   } else if (!dropped_after_) {
@@ -191,8 +190,7 @@ void JsonFilter::End(std::vector<Item>& out) {
 }
 
 int32_t JsonFilter::first_held_token() const {
-  if (!held_.empty()) return held_.front().first_token;
-  return fence_.empty() ? -1 : fence_.front().first_token;
+  return std::min(FirstTokenOf(held_), FirstTokenOf(fence_));
 }
 
 }  // namespace sluice::codec

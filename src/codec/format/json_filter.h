@@ -35,7 +35,7 @@ class JsonFilter {
     return state_ == State::kBare || state_ == State::kFenced ||
            (state_ == State::kDoubtful && depth_ > 0);
   }
-  // The first token of what is held; -1: nothing is.
+  // kNoToken: nothing is held.
   int32_t first_held_token() const;
 
  private:

@@ -8,8 +8,6 @@
 namespace sluice::codec::chatml {
 namespace {
 
-bool IsSpace(std::string_view c) { return c == " " || c == "\n" || c == "\t" || c == "\r"; }
-
 // Of a string with its quotes.
 std::string Unquoted(std::string_view quoted) {
   const Result<Json> json = Json::Parse(quoted);

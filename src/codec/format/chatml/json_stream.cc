@@ -1,14 +1,14 @@
 #include "codec/format/chatml/json_stream.h"
 
 #include <algorithm>
+#include <charconv>
+#include <utility>
 
 #include "base/json_writer.h"
 #include "base/limits.h"
 
 namespace sluice::codec::chatml {
 namespace {
-
-bool IsSpace(std::string_view c) { return c == " " || c == "\n" || c == "\t" || c == "\r"; }
 
 bool IsHex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
@@ -53,6 +53,8 @@ bool IsScalar(std::string_view word) {
 
 }  // namespace
 
+bool IsSpace(std::string_view c) { return c == " " || c == "\n" || c == "\t" || c == "\r"; }
+
 JsonStream::State JsonStream::Take(std::string_view character, std::string& out, bool& is_taken) {
   is_taken = true;
   if (in_string_) return TakeInString(character, out);
@@ -92,31 +94,12 @@ JsonStream::State JsonStream::TakeOutside(std::string_view c, std::string& out, 
 }
 
 JsonStream::State JsonStream::TakeInString(std::string_view c, std::string& out) {
-  if (!escape_.empty()) {
-    escape_ += c;
-    const bool is_unicode = escape_.size() > 1 && escape_[1] == 'u';
-    const bool is_hex = escape_.size() == 2 || (c.size() == 1 && IsHex(c[0]));
-    if (is_unicode && is_hex && escape_.size() < 6) return State::kInside;
-    constexpr std::string_view kEscapes = "\"\\/bfnrt";
-    const bool is_good = is_unicode ? is_hex && escape_.size() == 6
-                                    : c.size() == 1 && kEscapes.find(c) != std::string_view::npos;
-    if (is_good) {
-      out += escape_;
-      escape_.clear();
-      return State::kInside;
-    }
-    // The backslash was meant as one; what follows it is text, and may end the string.
-    is_repaired_ = true;
-    const std::string behind = escape_.substr(1, escape_.size() - 1 - c.size());
-    escape_.clear();
-    out += "\\\\";
-    out += behind;
-    return TakeInString(c, out);
-  }
+  if (!escape_.empty()) return TakeInEscape(c, out);
   if (c == "\\") {
     escape_ = c;
     return State::kInside;
   }
+  ReplaceHalf(out);
   if (c == "\"") {
     out += '"';
     in_string_ = false;
@@ -127,6 +110,50 @@ JsonStream::State JsonStream::TakeInString(std::string_view c, std::string& out)
   if (c.size() == 1 && static_cast<unsigned char>(c[0]) < 0x20) is_repaired_ = true;
   AppendJsonEscaped(out, c);
   return State::kInside;
+}
+
+JsonStream::State JsonStream::TakeInEscape(std::string_view c, std::string& out) {
+  escape_ += c;
+  const bool is_unicode = escape_.size() > 1 && escape_[1] == 'u';
+  const bool is_hex = escape_.size() == 2 || (c.size() == 1 && IsHex(c[0]));
+  if (is_unicode && is_hex && escape_.size() < kUnicodeEscapeBytes) return State::kInside;
+  if (is_unicode && is_hex && escape_.size() == kUnicodeEscapeBytes) {
+    EndUnicodeEscape(out);
+    return State::kInside;
+  }
+  ReplaceHalf(out);
+  constexpr std::string_view kEscapes = "\"\\/bfnrt";
+  if (!is_unicode && c.size() == 1 && kEscapes.find(c) != std::string_view::npos) {
+    out += std::exchange(escape_, {});
+    return State::kInside;
+  }
+  // The backslash was meant as one; what follows it is text, and may end the string.
+  is_repaired_ = true;
+  const std::string behind = escape_.substr(1, escape_.size() - 1 - c.size());
+  escape_.clear();
+  out += "\\\\";
+  out += behind;
+  return TakeInString(c, out);
+}
+
+// The first half of a surrogate pair waits for the second one.
+void JsonStream::EndUnicodeEscape(std::string& out) {
+  uint32_t unit = 0;
+  std::from_chars(escape_.data() + 2, escape_.data() + escape_.size(), unit, 16);
+  const bool is_first = unit >= 0xD800 && unit < 0xDC00;
+  const bool is_second = unit >= 0xDC00 && unit < 0xE000;
+  if (!is_second) ReplaceHalf(out);
+  half_ += std::exchange(escape_, {});
+  if (is_first) return;
+  if (is_second && half_.size() == kUnicodeEscapeBytes) return ReplaceHalf(out);
+  out += std::exchange(half_, {});
+}
+
+void JsonStream::ReplaceHalf(std::string& out) {
+  if (half_.empty()) return;
+  half_.clear();
+  out += "\\ufffd";
+  is_repaired_ = true;
 }
 
 // Nobody knows a number before its end.

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "codec/format/chatml/lexer_run_test_impl.h"
+#include "codec/format/chatml/sample_format_test_impl.h"
+#include "codec/format/lexer_run_test_impl.h"
 
 namespace sluice::codec::chatml {
 namespace {
@@ -40,10 +41,10 @@ AnswerSpec Opened(std::string opening) {
 Lexed LexOf(Family family, const AnswerSpec& spec, std::string_view text, bool at_limit = false) {
   const Format& format = SampleFormat(family);
   const std::vector<TokenId> tokens = TokensOf(format, text);
-  const Lexed by_token = Lex(format, spec, tokens, {}, at_limit);
+  const Lexed by_token = Lex(format, spec, tokens, {.at_limit = at_limit});
   for (const std::vector<size_t>& sizes :
        {std::vector<size_t>{tokens.size() + 1}, {2}, {3, 1, 7}, {5, 11}}) {
-    EXPECT_EQ(Lex(format, spec, tokens, sizes, at_limit), by_token) << text;
+    EXPECT_EQ(Lex(format, spec, tokens, {.sizes = sizes, .at_limit = at_limit}), by_token) << text;
   }
   return by_token;
 }
@@ -94,7 +95,7 @@ TEST(ChatmlLexer, ArgumentsComeWhileTheyAreWritten) {
   const Format& format = SampleFormat(Family::kQwen25);
   const AnswerSpec spec = WithTools();
   const StopSet stops({});
-  OutputLexer lexer({.format = format, .spec = spec, .stops = stops});
+  codec::OutputLexer lexer({.format = format, .spec = spec, .stops = stops});
   Lexed lexed;
   const auto push = [&](std::string_view text) {
     Collect(lexer.Push(TokensOf(format, text), {}), lexed);
@@ -123,8 +124,7 @@ TEST(ChatmlLexer, LettersOfTheMarkAreTextWhereItIsAToken) {
   const Format& format = SampleFormat(Family::kQwen25);
   std::vector<TokenId> tokens;
   format.bpe().Encode("<tool_call>{\"name\":\"f\"}</tool_call>", tokens);
-  EXPECT_EQ(Lex(format, WithTools(), tokens, {}).content,
-            "<tool_call>{\"name\":\"f\"}</tool_call>");
+  EXPECT_EQ(Lex(format, WithTools(), tokens).content, "<tool_call>{\"name\":\"f\"}</tool_call>");
 }
 
 TEST(ChatmlLexer, WhatIsNoCallIsText) {
@@ -167,6 +167,11 @@ TEST(ChatmlLexer, SmallMistakesAreRepaired) {
       {"[{\"name\":\"f\",\"arguments\":{\"a\":\"\\u12z\"}}", "{\"a\": \"\\\\u12z\"}"},
       {"{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}", "{\"a\": 1}"},
       {"{\"name\":\"f\"}", "{}"},
+      {R"({"name":"f","arguments":{"a":"\ud800"}})", R"({"a": "\ufffd"})"},
+      {R"({"name":"f","arguments":{"a":"\ud83dx\uDE00\ud83d\n\ud83d\ud83d\ude00\u00e9"}})",
+       R"({"a": "\ufffdx\ufffd\ufffd\n\ufffd\ud83d\ude00\u00e9"})"},
+      {R"({"name":"f","arguments":{"a":"\ud83d\u12z\ud83d\d"}})",
+       R"({"a": "\ufffd\\u12z\ufffd\\d"})"},
   };
   for (const auto& c : kCases) {
     const Lexed lexed = LexOf(Family::kSmollm2, WithTools(),
@@ -321,7 +326,7 @@ TEST(ChatmlLexer, NumbersAreReadByTheirGrammar) {
 TEST(ChatmlLexer, BrokenBytesBecomeReplacementCharactersAndAnUnfinishedOneIsDropped) {
   const Format& format = SampleFormat(Family::kSmollm2);
   const std::vector<TokenId> tokens = {TokenId(0xE4), TokenId('a'), TokenId(0xF0), TokenId(0x9F)};
-  const Lexed lexed = Lex(format, Plain(), tokens, {});
+  const Lexed lexed = Lex(format, Plain(), tokens);
   EXPECT_EQ(lexed.content, "\uFFFDa");
   EXPECT_EQ(lexed.n_entries, 2);
 }

@@ -1,62 +1,32 @@
 // Any cut of one output gives the same result, in any state and both profiles, and a complete call
-// has JSON as its arguments. Input: two bytes of flags, a list of stop strings ended by 0, the
-// sizes of the pieces ended by 0, then the output, in which control tokens are spelled.
+// has JSON as its arguments. Input: two bytes of flags, then stop strings, cut and output.
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/check.h"
 #include "base/json.h"
-#include "base/utf8.h"
-#include "codec/format/deepseek_v41/lexer_run_test_impl.h"
-
-namespace {
-
-std::string_view TakeUntilZero(std::string_view& rest) {
-  const size_t end = std::min(rest.find('\0'), rest.size());
-  const std::string_view taken = rest.substr(0, end);
-  rest.remove_prefix(std::min(end + 1, rest.size()));
-  return taken;
-}
-
-}  // namespace
+#include "codec/format/fuzz_input_test_impl.h"
+#include "codec/sample_format_test_impl.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace sluice::codec;
-  using namespace sluice::codec::deepseek_v41;
   if (size < 2) return 0;
-  std::string_view rest(reinterpret_cast<const char*>(data) + 2, size - 2);
-  AnswerSpec spec;
+  const std::string_view rest(reinterpret_cast<const char*>(data) + 2, size - 2);
+  LexerInput input = ReadLexerInput(data[0], rest);
+  AnswerSpec& spec = input.spec;
   spec.start = static_cast<OutputStart>(data[0] & 3);
-  spec.logprobs = (data[0] & 4) != 0;
-  spec.parses_calls = (data[0] & 8) != 0;
   spec.starts_in_calls = spec.parses_calls && (data[0] & 16) != 0;
-  spec.is_json = (data[0] & 32) != 0;
   if ((data[0] & 64) != 0) spec.profile = Profile::Reference();
-  const bool at_limit = (data[0] & 128) != 0;
   if ((data[1] & 1) != 0) {
     spec.tools.push_back({.name = "f",
                           .description = {},
                           .parameters = R"({"properties":{"k":{"type":"string"}}})"});
   }
-  std::string text;
-  sluice::AppendValidUtf8(text, TakeUntilZero(rest));
-  for (std::string_view stops = text; !stops.empty() && spec.stops.size() < 16;) {
-    const size_t end = std::min(stops.find('|'), stops.size());
-    if (end > 0) spec.stops.emplace_back(stops.substr(0, end));
-    stops.remove_prefix(std::min(end + 1, stops.size()));
-  }
-  std::vector<size_t> sizes;
-  for (const char c : TakeUntilZero(rest)) sizes.push_back(static_cast<uint8_t>(c));
-  const std::vector<sluice::TokenId> tokens = TokensOf(rest);
-  const Lexed by_token = Lex(spec, tokens, {}, at_limit);
-  SLUICE_CHECK(Lex(spec, tokens, sizes, at_limit) == by_token);
-  SLUICE_CHECK(Lex(spec, tokens, {tokens.size() + 1}, at_limit) == by_token);
+  const Lexed lexed = LexByAnyCut(SampleFormat(), input);
   if (!spec.profile.repair_calls) return 0;
-  for (const LexedCall& call : by_token.calls) {
+  for (const LexedCall& call : lexed.calls) {
     if (call.is_complete) SLUICE_CHECK(sluice::Json::Parse(call.arguments).has_value());
   }
   return 0;

@@ -1,8 +1,8 @@
 // hop 10 of 10: after Commit, before Write.
 //
-// Push reads sampled tokens and tells what became visible. Most tokens are plain text in a state
-// that looks for nothing in it, and go straight into an event; the others go character by character
-// through the states of spec recipe.md §8.2.
+// Push reads a sampled token and writes what it makes visible. Most tokens are plain text in a
+// state that looks for nothing in it, and go straight into an event; the others go character by
+// character through the states of spec recipe.md §8.2.
 
 #include "codec/format/deepseek_v41/output_lexer.h"
 
@@ -40,59 +40,27 @@ bool IsFresh(OutputStart start) {
 OutputLexer::OutputLexer(const Params& params)
     : format_(params.format),
       spec_(params.spec),
-      stops_(params.stops),
       looks_for_markup_(params.spec.parses_calls || params.spec.profile.repair_calls),
-      stops_first_(!params.spec.profile.repair_calls),
+      finds_stops_first_(!params.spec.profile.repair_calls && !params.spec.is_json),
       state_(IsReasoning(spec_.start) ? State::kReasoning : State::kContent),
       at_start_(IsFresh(spec_.start)),
       // The reference does not tell.
       is_well_formed_(spec_.profile.repair_calls && spec_.profile.remove_stray_specials),
-      events_({.entropy = params.entropy, .choice = params.choice}),
-      hidden_({.entropy = params.entropy, .choice = params.choice}),
-      plain_calls_(events_),
+      content_(params.spec, params.stops),
+      writer_(params.writer),
+      hidden_(CallIdParams()),
+      plain_calls_(writer_.events()),
       repairing_calls_(
-          spec_.tools, spec_.keeps_broken_values, spec_.parses_calls ? events_ : hidden_),
+          spec_.tools, spec_.keeps_broken_values, spec_.parses_calls ? writer_.events() : hidden_),
       reasoning_(format_.bpe()) {
-  stops_.Restart(progress_);
-  if (spec_.is_json) json_.emplace(spec_.profile.json_filler_spaces);
-  if (spec_.logprobs) visible_.emplace(format_.vocabulary(), spec_.prompt_scores.in_echo);
   if (!spec_.starts_in_calls) return;
   // With repair, an output that does not begin with a call is the content that it looks like.
   awaits_call_ = spec_.profile.repair_calls;
   if (!awaits_call_) state_ = State::kCalls;
 }
 
-std::span<const OutputEvent> OutputLexer::Push(std::span<const TokenId> tokens,
-                                               std::span<const wire::TokenLogprob> logprobs) {
-  BeginEvents();
-  for (size_t i = 0; i < tokens.size() && ended_ == Ended::kNot; ++i) {
-    if (tokens[i].value < 0 || tokens[i].value >= format_.n_tokens()) {
-      is_well_formed_ = false;
-      continue;
-    }
-    if (visible_) visible_->Read(tokens[i], i < logprobs.size() ? &logprobs[i] : nullptr);
-    ++n_pushed_;
-    TakeToken(tokens[i]);
-  }
-  return Events();
-}
-
-std::span<const OutputEvent> OutputLexer::End(bool at_limit) {
-  BeginEvents();
-  if (ended_ != Ended::kNot) return Events();
-  n_undecoded_ = 0;
-  if (characters_.is_inside()) n_undecoded_ = n_pushed_ - characters_.first_token();
-  if (!replaced_.empty()) n_undecoded_ = n_pushed_ - replaced_.front().first_token;
-  replaced_.clear();
-  FlushText();
-  if (at_limit) unasked_.clear();
-  ReleaseUnasked();
-  if (state_ == State::kCalls) EndCalls(at_limit);
-  if (visible_) visible_->DropBefore(n_pushed_);  // a part of a character that is never completed
-  return Events();
-}
-
-void OutputLexer::TakeToken(TokenId token) {
+void OutputLexer::Push(TokenId token) {
+  hidden_.Clear();
   const TokenKind kind = format_.kind(token);
   const std::string_view text = format_.text(token);
   if (kind == TokenKind::kPlainText && TakePlainText(text)) return;
@@ -105,30 +73,45 @@ void OutputLexer::TakeToken(TokenId token) {
   characters_.Break(read_);
   for (const Character& c : read_) TakeCharacter(c);
   TakeReplaced();
-  if (ended_ == Ended::kNot) TakeControl(kind, text);
+  if (state_ != State::kDone) TakeControl(kind, text);
+}
+
+void OutputLexer::End(bool at_limit) {
+  replaced_.clear();
+  FlushText();
+  if (at_limit) unasked_.clear();
+  ReleaseUnasked();
+  if (state_ == State::kCalls) EndCalls(at_limit);
+}
+
+int32_t OutputLexer::first_held_token() const {
+  return std::min({first_undecoded_token(), FirstTokenOf(held_), content_.first_held_token(),
+                   FirstTokenOf(unasked_)});
+}
+
+int32_t OutputLexer::first_undecoded_token() const {
+  return std::min(FirstTokenOf(replaced_), characters_.first_token());
 }
 
 // The fast way: a text that this state passes on as it is. False: it must go by characters.
 bool OutputLexer::TakePlainText(std::string_view text) {
   if (characters_.is_inside() || !replaced_.empty()) return false;
-  const int32_t token = n_pushed_ - 1;
   if (state_ == State::kCalls && spec_.profile.repair_calls) {
     repairing_calls_.TakePlain(text);
-    if (repairing_calls_.closed()) Finish(Ended::kCallsClosed, n_pushed_);
+    if (repairing_calls_.closed()) Finish(OutputEnd::kCallsClosed, writer_.n_read());
     return true;
   }
   if (state_ != State::kReasoning && state_ != State::kContent) return false;
   if (hold_ == Hold::kMarkup) return false;
   const bool is_content = state_ == State::kContent;
   if (awaits_call_) return false;
-  if (is_content && (json_ || n_undecided_bytes_ > 0 || stops_.MayBegin(text))) return false;
+  if (is_content && content_.may_hold(text)) return false;
   ReleaseHeld();
   // Held line feeds may have been, or may have become, the start of a stop string.
-  if (ended_ != Ended::kNot || n_undecided_bytes_ > 0) return false;
+  if (state_ == State::kDone || content_.holds_content()) return false;
   at_start_ = false;
   const OutputKind kind = is_content ? OutputKind::kContent : OutputKind::kReasoning;
-  events_.Add(kind, text);
-  if (visible_) visible_->Show(kind, token, token);
+  writer_.ShowToken(kind, text);
   if (is_content) {
     has_content_ = true;
   } else {
@@ -155,10 +138,10 @@ void OutputLexer::TakeControl(TokenKind kind, std::string_view spelling) {
 
 // The token itself is no part of the output; normally it does not come at all.
 void OutputLexer::TakeEndOfSentence() {
-  --n_pushed_;
+  writer_.Unread();
   FlushText();
   if (state_ == State::kCalls) EndCalls(false);
-  if (ended_ == Ended::kNot) Finish(Ended::kEndOfSentence, n_pushed_);
+  if (state_ != State::kDone) Finish(OutputEnd::kEndOfSentence, writer_.n_read());
 }
 
 void OutputLexer::EndCalls(bool at_limit) {
@@ -171,9 +154,7 @@ void OutputLexer::TakeReplaced() {
 
 void OutputLexer::TakeBytes(std::string_view text) {
   read_.clear();
-  for (const char byte : text) {
-    characters_.Take(static_cast<uint8_t>(byte), n_pushed_ - 1, read_);
-  }
+  characters_.Take(text, writer_.last_token(), read_);
   for (const Character& c : read_) {
     if (!spec_.profile.keep_tail && c.text() == kReplacementCharacter &&
         replaced_.size() < kMaxReplaced) {
@@ -191,13 +172,14 @@ void OutputLexer::TakeCharacter(const Character& c) {
     case State::kContent:
       if (at_start_ && c.is('\n')) return;
       at_start_ = false;
-      if (json_ && json_->is_inside() && state_ == State::kContent) return TakeJson(c);
-      if (stops_first_ && state_ == State::kContent && !json_) return TakeUndecided(c);
+      if (state_ == State::kContent && (content_.is_inside_json() || finds_stops_first_)) {
+        return TakeContent(c);
+      }
       return TakeText(c);
     case State::kCalls:
       if (!spec_.profile.repair_calls) return plain_calls_.Take(c.text());
       repairing_calls_.Take(c.text());
-      if (repairing_calls_.closed()) Finish(Ended::kCallsClosed, n_pushed_);
+      if (repairing_calls_.closed()) Finish(OutputEnd::kCallsClosed, writer_.n_read());
       return;
     case State::kDone:
       return;
@@ -213,14 +195,14 @@ void OutputLexer::TakeEndThink(std::string_view spelling) {
     return;
   }
   is_well_formed_ = false;
-  if (json_ && state_ == State::kContent) ReleaseHeld();  // may begin the JSON
-  const bool is_text = json_ && json_->is_inside() && !spec_.profile.remove_stray_specials;
+  if (content_.finds_json() && state_ == State::kContent) ReleaseHeld();  // may begin the JSON
+  const bool is_text = content_.is_inside_json() && !spec_.profile.remove_stray_specials;
   if (state_ == State::kContent && !is_text) {
     // No stop string goes across a mark; line feeds behind it are text.
-    if (stops_first_) ReleaseUndecided(0);
+    if (!spec_.profile.repair_calls) ReleaseContent();
     ReleaseHeld();
-    ReleaseUndecided(0);
-    stops_.Restart(progress_);
+    ReleaseContent();
+    content_.Restart();
     at_start_ = false;
     return;
   }
@@ -232,7 +214,7 @@ void OutputLexer::TakeMarkup() {
     spec_.profile.repair_calls ? repairing_calls_.TakeMarkup() : plain_calls_.TakeMarkup();
     return;
   }
-  if (stops_first_ && state_ == State::kContent) ReleaseUndecided(0);
+  if (!spec_.profile.repair_calls && state_ == State::kContent) ReleaseContent();
   if (hold_ == Hold::kAngle && !spec_.profile.repair_calls) return EnterCalls(false);
   if (hold_ != Hold::kAngle) {
     is_well_formed_ = false;
@@ -240,22 +222,15 @@ void OutputLexer::TakeMarkup() {
     return TakeBytes(SpellingOf(Control::kDsml));
   }
   // Which tag it is tells the text behind it.
-  read_.clear();
-  for (const char byte : SpellingOf(Control::kDsml)) {
-    characters_.Take(static_cast<uint8_t>(byte), n_pushed_ - 1, read_);
-  }
-  held_.insert(held_.end(), read_.begin(), read_.end());
+  characters_.Take(SpellingOf(Control::kDsml), writer_.last_token(), held_);
   hold_ = Hold::kMarkup;
   markup_name_.clear();
 }
 
 void OutputLexer::EnterCalls(bool at_invoke) {
   DropHeld();
-  if (state_ == State::kContent) {
-    EndJson();
-    ReleaseUndecided(0);
-  }
-  if (ended_ != Ended::kNot) return;
+  if (state_ == State::kContent) EndContent();
+  if (state_ == State::kDone) return;
   ReleaseUnasked();
   // A forced call follows the opening of the block at once; any other comes out of content.
   const bool is_in_place = at_invoke ? spec_.starts_in_calls && !has_content_
@@ -286,7 +261,7 @@ void OutputLexer::TakeText(const Character& c) {
     return;
   }
   ReleaseHeld();
-  TakeFiltered(c);
+  TakeNoMarkup(c);
 }
 
 void OutputLexer::TakeMarkupName(const Character& c) {
@@ -309,78 +284,50 @@ void OutputLexer::TakeMarkupName(const Character& c) {
 
 void OutputLexer::ReleaseHeld() {
   hold_ = Hold::kNothing;
-  for (size_t i = 0; i < held_.size(); ++i) TakeFiltered(held_[i]);
+  for (size_t i = 0; i < held_.size(); ++i) TakeNoMarkup(held_[i]);
   held_.clear();
 }
 
 void OutputLexer::DropHeld() {
   hold_ = Hold::kNothing;
-  if (keeps_first_held_ && !held_.empty() && held_[0].is('\n')) TakeFiltered(held_[0]);
+  if (keeps_first_held_ && !held_.empty() && held_[0].is('\n')) TakeNoMarkup(held_[0]);
   keeps_first_held_ = false;
   held_.clear();
 }
 
-// Text that is no markup.
-void OutputLexer::TakeFiltered(const Character& c) {
-  if (ended_ != Ended::kNot) return;
+void OutputLexer::TakeNoMarkup(const Character& c) {
+  if (state_ == State::kDone) return;
   if (state_ == State::kReasoning) return Show(OutputKind::kReasoning, c);
-  if (json_) return TakeJson(c);
-  stops_first_ ? ShowContent(c) : TakeUndecided(c);
+  finds_stops_first_ ? ShowContent(c) : TakeContent(c);
 }
 
-void OutputLexer::TakeJson(const Character& c) {
-  json_items_.clear();
-  json_->Take(c, json_items_);
-  ShowJson();
+void OutputLexer::TakeContent(const Character& c) {
+  content_.Take(c, passed_);
+  PassContent();
 }
 
-void OutputLexer::EndJson() {
-  if (!json_) return;
-  json_items_.clear();
-  json_->End(json_items_);
-  ShowJson();
+void OutputLexer::EndContent() {
+  content_.End(passed_);
+  PassContent();
 }
 
-void OutputLexer::ShowJson() {
-  for (const JsonFilter::Item& item : json_items_) {
-    if (!item.is_filler) {
-      TakeUndecided(item.character);
-    } else if (item.character.first_token != last_filler_token_) {
-      events_.Add(OutputKind::kContent, " ");
-      last_filler_token_ = item.character.first_token;
+void OutputLexer::ReleaseContent() {
+  content_.Release(passed_);
+  PassContent();
+}
+
+void OutputLexer::PassContent() {
+  for (const ContentFilter::Item& item : passed_) {
+    if (item.is_filler) {
+      writer_.Show(item);
+    } else {
+      finds_stops_first_ ? TakeText(item.character) : ShowContent(item.character);
     }
   }
-}
-
-// Finds stop strings.
-void OutputLexer::TakeUndecided(const Character& c) {
-  if (ended_ != Ended::kNot) return;
-  if (stops_.empty()) return LeaveStops(c);
-  undecided_.push_back(c);
-  n_undecided_bytes_ += c.n_bytes;
-  int32_t n_found = 0;  // stop strings end where characters end
-  for (int32_t i = 0; i < c.n_bytes; ++i) n_found = stops_.Advance(progress_, c.bytes[i]);
-  ReleaseUndecided(n_found > 0 ? n_found : progress_.n_held);
-  if (n_found == 0) return;
-  for (const Character& u : undecided_) stop_string_ += u.text();
-  undecided_.clear();
-  n_undecided_bytes_ = 0;
-  if (stops_first_ && !json_) ReleaseHeld();
-  Finish(Ended::kStopString, c.last_token + 1);
-}
-
-void OutputLexer::ReleaseUndecided(int32_t n_keep_bytes) {
-  size_t n = 0;
-  while (n_undecided_bytes_ > n_keep_bytes) {
-    const Character& c = undecided_[n++];
-    n_undecided_bytes_ -= c.n_bytes;
-    LeaveStops(c);
-  }
-  undecided_.erase(undecided_.begin(), undecided_.begin() + static_cast<ptrdiff_t>(n));
-}
-
-void OutputLexer::LeaveStops(const Character& c) {
-  stops_first_ && !json_ ? TakeText(c) : ShowContent(c);
+  passed_.clear();
+  if (!content_.has_stopped() || state_ == State::kDone) return;
+  if (finds_stops_first_) ReleaseHeld();
+  Finish(OutputEnd::kStopString, content_.n_tokens_at_stop());
 }
 
 void OutputLexer::ShowContent(const Character& c) {
@@ -395,8 +342,7 @@ void OutputLexer::ReleaseUnasked() {
 }
 
 void OutputLexer::Show(OutputKind kind, const Character& c) {
-  events_.Add(kind, c.text());
-  if (visible_) visible_->Show(kind, c.first_token, c.last_token);
+  writer_.Show(kind, c);
   if (kind == OutputKind::kContent) has_content_ = true;
   if (kind != OutputKind::kReasoning) return;
   has_reasoning_ = true;
@@ -410,41 +356,16 @@ void OutputLexer::FlushText() {
   if (state_ == State::kReasoning || spec_.starts_in_calls || hold_ == Hold::kMarkup) {
     is_well_formed_ = false;
   }
-  if (stops_first_ && state_ == State::kContent) ReleaseUndecided(0);
+  if (!spec_.profile.repair_calls && state_ == State::kContent) ReleaseContent();
   if (hold_ == Hold::kMarkup) DropHeld();
   ReleaseHeld();
-  if (state_ != State::kContent) return;
-  EndJson();
-  ReleaseUndecided(0);
+  if (state_ == State::kContent) EndContent();
 }
 
-void OutputLexer::Finish(Ended ended, int32_t n_tokens) {
+void OutputLexer::Finish(OutputEnd ended, int32_t n_tokens) {
   ReleaseUnasked();
-  ended_ = ended;
-  n_tokens_at_end_ = n_tokens;
+  writer_.Finish(ended, n_tokens);
   state_ = State::kDone;
-}
-
-void OutputLexer::BeginEvents() {
-  events_.Clear();
-  hidden_.Clear();
-  if (visible_) visible_->Forget();
-}
-
-std::span<const OutputEvent> OutputLexer::Events() {
-  if (visible_) visible_->DropBefore(FirstHeldToken());
-  return events_.Events(visible_ ? &*visible_ : nullptr);
-}
-
-// Tokens before it have been shown or never will be.
-int32_t OutputLexer::FirstHeldToken() const {
-  int32_t first = n_pushed_;
-  if (characters_.is_inside()) first = characters_.first_token();
-  for (const std::vector<Character>* kept : {&replaced_, &held_, &undecided_, &unasked_}) {
-    if (!kept->empty()) first = std::min(first, kept->front().first_token);
-  }
-  const int32_t in_json = json_ ? json_->first_held_token() : -1;
-  return in_json >= 0 ? std::min(first, in_json) : first;
 }
 
 }  // namespace sluice::codec::deepseek_v41

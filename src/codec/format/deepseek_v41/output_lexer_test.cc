@@ -6,11 +6,22 @@
 #include <random>
 
 #include "base/json.h"
-#include "codec/format/deepseek_v41/lexer_run_test_impl.h"
 #include "codec/format/deepseek_v41/tool_text.h"
+#include "codec/format/lexer_run_test_impl.h"
+#include "codec/sample_format_test_impl.h"
 
 namespace sluice::codec::deepseek_v41 {
 namespace {
+
+std::vector<TokenId> TokensOf(std::string_view text) {
+  return codec::TokensOf(SampleFormat(), text);
+}
+
+Lexed Lex(const AnswerSpec& spec, std::span<const TokenId> tokens, const Cut& cut = {}) {
+  return codec::Lex(SampleFormat(), spec, tokens, cut);
+}
+
+Lexed Lex(const AnswerSpec& spec, std::string_view text) { return Lex(spec, TokensOf(text)); }
 
 AnswerSpec Thinking() {
   AnswerSpec spec;
@@ -87,7 +98,7 @@ TEST(OutputLexer, C30EachPrefixOfALongKoreanTextIsTheTextSoFar) {
   for (size_t n = 0; n <= tokens.size(); ++n) {
     std::string expected = text.substr(0, n);
     expected.resize(expected.size() - static_cast<size_t>(IncompleteTail(expected)));
-    EXPECT_EQ(Lex(Plain(), std::span(tokens).first(n), {3}).content, expected);
+    EXPECT_EQ(Lex(Plain(), std::span(tokens).first(n), {.sizes = {3}}).content, expected);
   }
 }
 
@@ -96,7 +107,7 @@ TEST(OutputLexer, C31AStopStringCutsContentAndNotReasoningOrAMark) {
   const Lexed lexed = Lex(WithStops(Thinking(), {"9.8"}), "9.8 or 9.11</think>It is 9.8 indeed");
   EXPECT_EQ(lexed.reasoning, "9.8 or 9.11");
   EXPECT_EQ(lexed.content, "It is ");
-  EXPECT_EQ(lexed.ended, OutputLexer::Ended::kStopString);
+  EXPECT_EQ(lexed.ended, OutputEnd::kStopString);
   // Characters that wait, for a tag or for their last byte, too.
   const Lexed waited = Lex(WithStops(Thinking(), {"\n", "é"}), "a\nbéc</think>de\u0301\nf");
   EXPECT_EQ(waited.reasoning, "a\nbéc");
@@ -126,7 +137,7 @@ TEST(OutputLexer, C04MarkupEndsReasoningAndABareMarkIsText) {
   EXPECT_EQ(lexed.content, "");
   ASSERT_EQ(lexed.calls.size(), 1u);
   EXPECT_EQ(lexed.calls[0].arguments, "{\"a\": 1}");
-  EXPECT_EQ(lexed.ended, OutputLexer::Ended::kCallsClosed);
+  EXPECT_EQ(lexed.ended, OutputEnd::kCallsClosed);
   EXPECT_EQ(Lex(Plain(), "the <｜DSML｜ token").content, "the <｜DSML｜ token");
   EXPECT_EQ(Lex(Thinking(), "a<think>b</think>c</think>d").reasoning, "ab");
   EXPECT_EQ(Lex(Thinking(), "a<think>b</think>c</think>d").content, "cd");
@@ -142,7 +153,7 @@ TEST(OutputLexer, C02AnArgumentEndsAtItsCloser) {
 TEST(OutputLexer, C02ArgumentsAreJsonAfterEachParameter) {
   const AnswerSpec spec = Plain();
   const StopSet stops({});
-  OutputLexer lexer({.format = SampleFormat(), .spec = spec, .stops = stops});
+  codec::OutputLexer lexer({.format = SampleFormat(), .spec = spec, .stops = stops});
   Lexed lexed;
   Collect(lexer.Push(TokensOf("<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f\">\n"), {}), lexed);
   std::string expected;
@@ -164,21 +175,27 @@ TEST(OutputLexer, C05ArgumentsKeepTheirTypes) {
             "\"g\": \"{\\\"a\\\":\"}");
 }
 
+TEST(OutputLexer, HalfASurrogatePairInArgumentsIsTheReplacementCharacter) {
+  const std::string value = R"("\ud800x\ud83d\ude00\udc00")";
+  const std::string shown = R"("\ufffdx\ud83d\ude00\ufffd")";
+  EXPECT_EQ(ArgumentsOf(Parameter("a", "false", value)), "{\"a\": " + shown + "}");
+  EXPECT_EQ(ArgumentsOf("{\"a\": " + value + "}"), "{\"a\": " + shown + "}");
+}
+
 TEST(OutputLexer, C06ACallThatALimitCutsIsNotComplete) {
   // vLLM-2080Ti#125: "partial call reported as complete".
   const std::string cut =
       "<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f\">\n" + Parameter("a", "false", "1") + "\n";
-  const Lexed at_limit = Lex(Plain(), TokensOf(cut), {}, true);
+  const Lexed at_limit = Lex(Plain(), TokensOf(cut), {.at_limit = true});
   ASSERT_EQ(at_limit.calls.size(), 1u);
   EXPECT_FALSE(at_limit.calls[0].is_complete);
   EXPECT_EQ(at_limit.calls[0].arguments, "{\"a\": 1");
   // By itself: all values are there, so the object is closed.
-  const Lexed by_itself = Lex(Plain(), TokensOf(cut), {});
+  const Lexed by_itself = Lex(Plain(), TokensOf(cut));
   EXPECT_TRUE(by_itself.calls[0].is_complete);
   EXPECT_EQ(by_itself.calls[0].arguments, "{\"a\": 1}");
   EXPECT_FALSE(by_itself.is_cut);
-  const Lexed in_value =
-      Lex(Plain(), TokensOf(cut + "<｜DSML｜ parameter name=\"b\" string=\"tr"), {});
+  const Lexed in_value = Lex(Plain(), TokensOf(cut + "<｜DSML｜ parameter name=\"b\" string=\"tr"));
   EXPECT_TRUE(in_value.is_cut);
   EXPECT_FALSE(in_value.calls[0].is_complete);
 }
@@ -192,6 +209,12 @@ TEST(OutputLexer, TwoCallsOfWhichTheFirstWasLeftOpenAreTwoCalls) {
   EXPECT_EQ(lexed.calls[1].name, "g");
   EXPECT_EQ(lexed.calls[1].arguments, "{\"b\": [1]}");
   EXPECT_TRUE(lexed.calls[0].is_complete && lexed.calls[1].is_complete);
+}
+
+TEST(OutputLexer, ATagWithoutANameIsNone) {
+  const std::string spaces = "<｜DSML｜" + std::string(100, ' ');
+  EXPECT_EQ(ArgumentsOf(spaces + "invoke name=\"g\">" + Parameter("a", "false", "1")),
+            "{\"a\": 1}");
 }
 
 TEST(OutputLexer, AValueWithoutATypeIsWhatTheSchemaSays) {
@@ -234,7 +257,7 @@ TEST(OutputLexer, ATokenWithoutALogprobOfTheServiceHasNoEntry) {
   AnswerSpec spec = Plain();
   spec.logprobs = true;
   const StopSet none({});
-  OutputLexer lexer({.format = SampleFormat(), .spec = spec, .stops = none});
+  codec::OutputLexer lexer({.format = SampleFormat(), .spec = spec, .stops = none});
   const std::vector<TokenId> tokens = TokensOf("ab");
   const std::vector<wire::TokenLogprob> told(1, {.logprob = -0.5f, .alternatives = {}});
   auto events = lexer.Push(std::span(tokens).first(1), {});
@@ -249,7 +272,7 @@ TEST(OutputLexer, ATokenWithoutALogprobOfTheServiceHasNoEntry) {
 
 TEST(OutputLexer, IdsOutsideTheVocabularyAreNoText) {
   const std::vector<TokenId> tokens = {TokenId('a'), TokenId(100'000), TokenId(-1)};
-  EXPECT_EQ(Lex(Plain(), tokens, {}).content, "a");
+  EXPECT_EQ(Lex(Plain(), tokens).content, "a");
 }
 
 // Every way to cut texts in which all the states of a reader occur.
@@ -276,9 +299,11 @@ TEST(OutputLexer, C01EveryChunkSizeGivesTheSameOutput) {
   for (const Output& output : outputs) {
     const std::vector<TokenId> tokens = TokensOf(output.text);
     for (const bool at_limit : {false, true}) {
-      const Lexed whole = Lex(output.spec, tokens, {tokens.size()}, at_limit);
+      const Lexed whole =
+          Lex(output.spec, tokens, {.sizes = {tokens.size()}, .at_limit = at_limit});
       for (size_t size = 1; size < tokens.size(); ++size) {
-        EXPECT_EQ(Lex(output.spec, tokens, {size}, at_limit), whole) << output.text << size;
+        EXPECT_EQ(Lex(output.spec, tokens, {.sizes = {size}, .at_limit = at_limit}), whole)
+            << output.text << size;
       }
     }
   }
@@ -289,14 +314,14 @@ TEST(OutputLexer, TextWhereACallWasRequiredIsContentUnlessALimitCutsIt) {
   AnswerSpec spec = Plain();
   spec.starts_in_calls = true;
   const std::vector<TokenId> refusal = TokensOf("I refuse.");
-  EXPECT_EQ(Lex(spec, refusal, {}).content, "I refuse.");
-  EXPECT_EQ(Lex(spec, refusal, {}, /*at_limit=*/true).content, "");
-  const Lexed with_call = Lex(spec, TokensOf("Well.\n" + Call("")), {}, true);
+  EXPECT_EQ(Lex(spec, refusal).content, "I refuse.");
+  EXPECT_EQ(Lex(spec, refusal, {.at_limit = true}).content, "");
+  const Lexed with_call = Lex(spec, TokensOf("Well.\n" + Call("")), {.at_limit = true});
   EXPECT_EQ(with_call.content, "Well.");
   EXPECT_EQ(with_call.calls.size(), 1u);
-  EXPECT_EQ(Lex(WithStops(spec, {"fuse"}), refusal, {}, true).content, "I re");
+  EXPECT_EQ(Lex(WithStops(spec, {"fuse"}), refusal, {.at_limit = true}).content, "I re");
   const std::string essay(10'000, 'x');  // no call any more: it is shown as it comes
-  EXPECT_EQ(Lex(spec, TokensOf(essay), {}, /*at_limit=*/true).content, essay);
+  EXPECT_EQ(Lex(spec, TokensOf(essay), {.at_limit = true}).content, essay);
 }
 
 TEST(OutputLexer, ABracketInASentenceIsTheJsonOnlyIfItEndsItsLine) {
@@ -425,9 +450,9 @@ TEST(OutputLexer, KnowsWhatItHadToRepair) {
   EXPECT_FALSE(Lex(spec, good.substr(8)).is_well_formed) << "opened twice";
   EXPECT_FALSE(Lex(Plain(), behind_opening).is_well_formed) << "not opened";
   std::vector<TokenId> tokens = TokensOf("a");
-  EXPECT_TRUE(Lex(Plain(), tokens, {}).is_well_formed);
+  EXPECT_TRUE(Lex(Plain(), tokens).is_well_formed);
   tokens.push_back(TokenId(SampleFormat().n_tokens()));
-  EXPECT_FALSE(Lex(Plain(), tokens, {}).is_well_formed) << "no token";
+  EXPECT_FALSE(Lex(Plain(), tokens).is_well_formed) << "no token";
 }
 
 // Texts of the pieces that matter, in random order: any cut gives the same output.
@@ -453,11 +478,12 @@ TEST(OutputLexer, C01OutputDoesNotDependOnHowItIsCut) {
     if (below(3) == 0) spec.profile = Profile::Reference();
     const bool at_limit = below(2) == 1;
     const std::vector<TokenId> tokens = TokensOf(text);
-    const Lexed by_token = Lex(spec, tokens, {}, at_limit);
-    EXPECT_EQ(Lex(spec, tokens, {tokens.size() + 1}, at_limit), by_token) << text;
+    const Lexed by_token = Lex(spec, tokens, {.at_limit = at_limit});
+    EXPECT_EQ(Lex(spec, tokens, {.sizes = {tokens.size() + 1}, .at_limit = at_limit}), by_token)
+        << text;
     std::vector<size_t> sizes;
     for (int i = 0; i < 5; ++i) sizes.push_back(1 + below(6));
-    EXPECT_EQ(Lex(spec, tokens, sizes, at_limit), by_token) << text;
+    EXPECT_EQ(Lex(spec, tokens, {.sizes = sizes, .at_limit = at_limit}), by_token) << text;
     if (!spec.profile.repair_calls) continue;
     for (const LexedCall& call : by_token.calls) {
       if (!call.is_complete) continue;

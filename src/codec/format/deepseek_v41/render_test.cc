@@ -8,7 +8,7 @@
 #include "base/random_test_impl.h"
 #include "base/utf8.h"
 #include "codec/cut_format_test_impl.h"
-#include "codec/format/deepseek_v41/lexer_run_test_impl.h"
+#include "codec/format/lexer_run_test_impl.h"
 #include "codec/sample_format_test_impl.h"
 
 namespace sluice::codec::deepseek_v41 {
@@ -181,7 +181,7 @@ TEST(Render, ATurnThatWasRenderedIsReadBackAsItWas) {
     const std::vector<TokenId> written(continued.begin() + std::ssize(asked), continued.end());
     AnswerSpec spec;
     spec.parses_calls = true;
-    const Lexed lexed = Lex(spec, written, {1 + random.Below(5)});
+    const Lexed lexed = Lex(SampleFormat(), spec, written, {.sizes = {1 + random.Below(5)}});
     EXPECT_EQ(lexed.reasoning, *turn.reasoning);
     EXPECT_EQ(lexed.content, turn.text);
     ASSERT_EQ(lexed.calls.size(), turn.calls.size());

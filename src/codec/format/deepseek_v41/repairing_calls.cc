@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/json_writer.h"
 #include "codec/format/deepseek_v41/format.h"
+#include "codec/json_escape.h"
 #include "codec/trim.h"
 
 namespace sluice::codec::deepseek_v41 {
@@ -108,9 +109,11 @@ void RepairingCalls::TakeTagName(std::string_view c) {
     return;
   }
   const size_t begin = tag_name_.find_first_not_of(kSpace);
-  if (begin == std::string::npos && tag_name_.size() <= kMaxTagNameBytes) return;
-  const std::string_view name =
-      std::string_view(tag_name_).substr(std::min(begin, tag_name_.size()));
+  if (begin == std::string::npos) {
+    if (tag_name_.size() > kMaxTagNameBytes) tag_ = Tag::kNone;
+    return;
+  }
+  const std::string_view name = std::string_view(tag_name_).substr(begin);
   const bool is_whole = name.ends_with('>') || kSpace.find(name.back()) != std::string_view::npos;
   if (!is_whole) {
     if (name.size() > kMaxTagNameBytes) tag_ = Tag::kNone;
@@ -249,13 +252,20 @@ void RepairingCalls::EndValue() {
   const bool is_broken = !is_json && !(type_ == Type::kJson && keeps_broken_values_);
   const bool is_text = is_broken || (type_ == Type::kUnknown && IsStringBySchema());
   if (is_text || !is_json) is_well_formed_ = false;
-  is_text ? WriteString(waiting_) : Write(waiting_);
+  is_text ? WriteString(waiting_) : WriteJson(waiting_);
 }
 
 void RepairingCalls::WriteString(std::string_view text) {
   Write("\"");
   AppendJsonEscaped(events_.TextOf(OutputKind::kArguments), text);
   Write("\"");
+}
+
+// Half a surrogate pair, which some clients' readers refuse, is no character.
+void RepairingCalls::WriteJson(std::string_view text) {
+  if (!HasLoneSurrogate(text)) return Write(text);
+  is_well_formed_ = false;
+  Write(ReplaceLoneSurrogates(text));
 }
 
 bool RepairingCalls::IsStringBySchema() const {
@@ -272,7 +282,7 @@ void RepairingCalls::EndCall() {
     Write("}");
   } else {
     const std::string_view body = Trim(body_, kSpace);
-    Write(body.starts_with('{') && IsJson(body) ? body : "{}");
+    WriteJson(body.starts_with('{') && IsJson(body) ? body : "{}");
   }
   expected_ += fmt::format("\n</{} invoke>", kDsml);
   events_.EndCall();

@@ -80,6 +80,7 @@ class RepairingCalls {
   void EndCall();
   bool IsStringBySchema() const;
   void WriteString(std::string_view text);
+  void WriteJson(std::string_view text);
   void Write(std::string_view text) { events_.Add(OutputKind::kArguments, text); }
 
   const std::span<const Tool> tools_;

@@ -1,8 +1,9 @@
-// Runs an OutputLexer of ChatML over a text for tests and fuzzers: what came out, joined.
+// Runs the OutputLexer of any format over tokens for tests and fuzzers: what came out, joined.
 
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,10 +11,12 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "codec/format/chatml/output_lexer.h"
-#include "codec/format/chatml/sample_format_test_impl.h"
+#include "codec/format.h"
+#include "codec/format/output_lexer.h"
+#include "codec/format/stop_set.h"
+#include "token/bpe.h"
 
-namespace sluice::codec::chatml {
+namespace sluice::codec {
 
 struct LexedCall {
   std::string name;
@@ -23,11 +26,13 @@ struct LexedCall {
 };
 
 struct Lexed {
+  std::string reasoning;
   std::string content;
   std::vector<LexedCall> calls;
   std::string tokens;  // bytes of the entries of log probabilities, in order
   int32_t n_entries = 0;
   int32_t n_tokens = 0;
+  int32_t n_reasoning = 0;
   OutputEnd ended = OutputEnd::kNot;
   bool is_cut = false;
   bool is_well_formed = false;
@@ -39,11 +44,9 @@ inline void Collect(std::span<const OutputEvent> events, Lexed& lexed) {
     SLUICE_CHECK(ValidUtf8Prefix(event.text) == event.text.size());
     switch (event.kind) {
       case OutputKind::kReasoning:
-        SLUICE_CHECK(false);
-        break;
       case OutputKind::kContent:
         SLUICE_CHECK(!event.text.empty());
-        lexed.content += event.text;
+        (event.kind == OutputKind::kReasoning ? lexed.reasoning : lexed.content) += event.text;
         for (const TokenText& token : event.logprobs) lexed.tokens += token.text;
         lexed.n_entries += static_cast<int32_t>(event.logprobs.size());
         break;
@@ -64,23 +67,29 @@ inline void Collect(std::span<const OutputEvent> events, Lexed& lexed) {
   }
 }
 
-// Pieces of `sizes` tokens, used cyclically; none: one each.
-inline Lexed Lex(const Format& format,
+// How an output is handed to the lexer.
+struct Cut {
+  std::vector<size_t> sizes = {};  // of the pieces in tokens, used cyclically; none: one each
+  bool at_limit = false;
+};
+
+inline Lexed Lex(Format format,
                  const AnswerSpec& spec,
                  std::span<const TokenId> tokens,
-                 const std::vector<size_t>& sizes,
-                 bool at_limit = false) {
+                 const Cut& cut = {}) {
   const StopSet stops(spec.stops);
   OutputLexer lexer({.format = format, .spec = spec, .stops = stops});
   Lexed lexed;
   for (size_t at = 0, i = 0; at < tokens.size() && lexer.ended() == OutputEnd::kNot; ++i) {
-    const size_t n = std::min(sizes.empty() ? 1 : sizes[i % sizes.size()], tokens.size() - at);
+    const size_t size = cut.sizes.empty() ? 1 : cut.sizes[i % cut.sizes.size()];
+    const size_t n = std::min(size, tokens.size() - at);
     const std::vector<wire::TokenLogprob> logprobs(n, {.logprob = -0.5f, .alternatives = {}});
     Collect(lexer.Push(tokens.subspan(at, n), logprobs), lexed);
     at += n;
   }
-  Collect(lexer.End(at_limit), lexed);
+  Collect(lexer.End(cut.at_limit), lexed);
   lexed.n_tokens = lexer.n_tokens();
+  lexed.n_reasoning = lexer.CountReasoning();
   lexed.ended = lexer.ended();
   lexed.is_cut = lexer.calls_are_cut();
   lexed.is_well_formed = lexer.is_well_formed();
@@ -88,10 +97,10 @@ inline Lexed Lex(const Format& format,
 }
 
 // Control tokens as the text spells them.
-inline std::vector<TokenId> TokensOf(const Format& format, std::string_view text) {
+inline std::vector<TokenId> TokensOf(Format format, std::string_view text) {
   std::vector<TokenId> tokens;
   format.bpe().EncodeWithAdded(text, tokens);
   return tokens;
 }
 
-}  // namespace sluice::codec::chatml
+}  // namespace sluice::codec
