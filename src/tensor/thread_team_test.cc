@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
+#include <thread>
 #include <vector>
 
 namespace sluice {
@@ -25,15 +25,34 @@ TEST(ThreadTeam, EveryItemRunsOnceWithAnyNumberOfWorkers) {
   }
 }
 
-TEST(ThreadTeam, RangesAreContiguousAndAscendByWorker) {
-  ThreadTeam team(3);
-  std::vector<int32_t> worker_of(10, -1);
-  team.Run(10, [&](int64_t begin, int64_t end, int32_t worker) {
-    for (int64_t item = begin; item < end; ++item) worker_of[static_cast<size_t>(item)] = worker;
-  });
-  EXPECT_TRUE(std::is_sorted(worker_of.begin(), worker_of.end()));
-  EXPECT_EQ(worker_of.front(), 0);
-  EXPECT_EQ(worker_of.back(), 2);
+// Whoever takes the first item of worker 1 keeps it until all others are done, the rest of that
+// worker's among them.
+TEST(ThreadTeam, AWorkerThatIsHeldUpHoldsUpOnlyThePieceItHas) {
+  for (const int32_t n_workers : {2, 3}) {
+    ThreadTeam team(n_workers);
+    const int64_t n_items = 8 * n_workers;
+    for (int round = 0; round < 20; ++round) {
+      std::atomic<int64_t> n_done{0};
+      team.Run(n_items, [&](int64_t begin, int64_t end, int32_t) {
+        if (begin == 8) {
+          while (n_done.load() < n_items - (end - begin)) std::this_thread::yield();
+        }
+        n_done += end - begin;
+      });
+      EXPECT_EQ(n_done.load(), n_items);
+    }
+  }
+}
+
+TEST(ThreadTeam, AWorkerRunsOnePieceAtATime) {
+  ThreadTeam team(4);
+  std::vector<std::atomic<int>> n_inside(4);
+  for (int round = 0; round < 200; ++round) {
+    team.Run(64, [&](int64_t, int64_t, int32_t worker) {
+      EXPECT_EQ(n_inside[static_cast<size_t>(worker)].fetch_add(1), 0);
+      n_inside[static_cast<size_t>(worker)].fetch_sub(1);
+    });
+  }
 }
 
 TEST(ThreadTeam, TheCallerSeesWhatAllWorkersWrote) {
