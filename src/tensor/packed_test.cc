@@ -118,7 +118,17 @@ TEST(Packed, AnOddLastInputStandsAloneInItsPair) {
   float got[3] = {};
   DecodeMatrixRow(packed.matrix, 0, got);
   EXPECT_EQ(got[2], 3);
-  EXPECT_EQ(PackedBytes(matrix), 2 * 256);
+  EXPECT_EQ(PackedBytes(matrix), 2 * 128);
+}
+
+TEST(Packed, ScalesThatLeaveTheNormalNumbersHaveNoPackedForm) {
+  for (const MatrixFormat format : {MatrixFormat::kFp8, MatrixFormat::kFp4}) {
+    Weight weight(format, 40, 64);
+    for (const auto& [scale, can] : {std::pair(63, false), {64, true}, {190, true}, {191, false}}) {
+      weight.scales.back() = static_cast<uint8_t>(scale);
+      EXPECT_EQ(CanPack(weight.matrix), can) << NameOf(format) << ' ' << scale;
+    }
+  }
 }
 
 TEST(Packed, CodesOfMinus128HaveNoPackedForm) {

@@ -210,7 +210,7 @@ Options Parse(int argc, char** argv) {
     if (name == "--format") options.format = value;
     if (name == "--variant") {
       Result<IsaChoice> choice = ParseIsaChoice(value);
-      SLUICE_CHECK(choice.ok() && "an instruction set this machine lacks");
+      SLUICE_CHECK(choice.has_value() && "an instruction set this machine lacks");
       options.isas = *choice;
     }
   }
