@@ -79,9 +79,10 @@ void PackFp8(const Matrix& matrix, int64_t row, int64_t first, uint8_t* record) 
   }
 }
 
-void PackBf16(const Matrix& matrix, int64_t row, int64_t first, uint8_t* record) {
-  const PackedShape shape = PackedShapeOf(MatrixFormat::kBf16);
-  const auto* values = static_cast<const Bf16*>(matrix.data) + row * matrix.n_in + first;
+// Values of 16 bits.
+void PackPairs(const Matrix& matrix, int64_t row, int64_t first, uint8_t* record) {
+  const PackedShape shape = PackedShapeOf(matrix.format);
+  const auto* values = static_cast<const uint16_t*>(matrix.data) + row * matrix.n_in + first;
   const int64_t n = std::min(shape.n_inputs, matrix.n_in - first);
   uint8_t* lane = record + LaneAt(shape, row % shape.n_rows, 0) + row % kTileRows * 4;
   std::memcpy(lane, values, static_cast<size_t>(n) * 2);
@@ -112,7 +113,8 @@ void PackBlock(const Matrix& matrix, int64_t row, int64_t first, uint8_t* record
 void PackPart(const Matrix& matrix, int64_t row, int64_t first, uint8_t* record) {
   switch (matrix.format) {
     case MatrixFormat::kBf16:
-      return PackBf16(matrix, row, first, record);
+    case MatrixFormat::kF16:
+      return PackPairs(matrix, row, first, record);
     case MatrixFormat::kFp8:
       return PackFp8(matrix, row, first, record);
     case MatrixFormat::kFp4:
@@ -148,10 +150,10 @@ float ValueAt(const Matrix& matrix, int64_t row, int64_t input) {
   const int64_t r = row % shape.n_rows;
   const int64_t i = input % shape.n_inputs;
   switch (matrix.format) {
-    case MatrixFormat::kBf16: {
-      Bf16 value{};
-      std::memcpy(&value, record + LaneAt(shape, r, 0) + r % kTileRows * 4 + i * 2, sizeof value);
-      return ToFloat(value);
+    case MatrixFormat::kBf16:
+    case MatrixFormat::kF16: {
+      const uint16_t bits = F16BitsAt(record + LaneAt(shape, r, 0) + r % kTileRows * 4 + i * 2);
+      return matrix.format == MatrixFormat::kF16 ? FromF16(bits) : ToFloat(Bf16{bits});
     }
     case MatrixFormat::kFp8: {
       const int64_t scale_row = row / shape.n_rows * RecordsOf(matrix);

@@ -11,8 +11,9 @@
 namespace sluice {
 namespace {
 
-constexpr MatrixFormat kFormats[] = {MatrixFormat::kBf16, MatrixFormat::kFp8,  MatrixFormat::kFp4,
-                                     MatrixFormat::kQ4_0, MatrixFormat::kQ4_1, MatrixFormat::kQ8_0};
+constexpr MatrixFormat kFormats[] = {MatrixFormat::kBf16, MatrixFormat::kF16,  MatrixFormat::kFp8,
+                                     MatrixFormat::kFp4,  MatrixFormat::kQ4_0, MatrixFormat::kQ4_1,
+                                     MatrixFormat::kQ8_0};
 
 // Random codes, none of them NaN, with scales that packing takes.
 struct Weight {
@@ -29,7 +30,7 @@ struct Weight {
       for (uint8_t& byte : bytes) byte = (byte & 0x7F) == 0x7F ? 0x80 : byte;
     }
     if (IsBlockFormat(format)) FixScales();
-    if (format == MatrixFormat::kBf16) {
+    if (format == MatrixFormat::kBf16 || format == MatrixFormat::kF16) {
       for (size_t i = 1; i < bytes.size(); i += 2) bytes[i] &= 0xBF;
     }
     const int64_t n_across = (n_in + 31) / 32;

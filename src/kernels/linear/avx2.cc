@@ -95,6 +95,34 @@ struct PackedBf16 {
   }
 };
 
+// The low 16 bits of the lanes and the high ones, each as 8 words.
+struct Words {
+  __m128i low;
+  __m128i high;
+};
+SLUICE_INLINE Words SplitWords(__m256i lanes) {
+  const __m128i order = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+  const __m256i grouped = _mm256_shuffle_epi8(lanes, _mm256_broadcastsi128_si256(order));
+  const __m256i halves = _mm256_permute4x64_epi64(grouped, 0b11'01'10'00);
+  return {_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1)};
+}
+
+struct PackedF16 {
+  static constexpr MatrixFormat kFormat = MatrixFormat::kF16;
+  static constexpr int kLineInputs = 2;
+  struct Scales {};
+
+  static Scales ScalesOf(const Matrix& /*matrix*/, const Place& /*place*/) { return {}; }
+  static SLUICE_INLINE void Decode(const uint8_t* line,
+                                   int half,
+                                   const Scales& /*scales*/,
+                                   __m256 (&weights)[kLineInputs]) {
+    const Words words = SplitWords(LoadHalf(line, half));
+    weights[0] = _mm256_cvtph_ps(words.low);
+    weights[1] = _mm256_cvtph_ps(words.high);
+  }
+};
+
 struct PackedFp4 {
   static constexpr MatrixFormat kFormat = MatrixFormat::kFp4;
   static constexpr int kLineInputs = 8;
@@ -152,22 +180,16 @@ struct PackedFp8 {
                                    const Scales& scales,
                                    __m256 (&weights)[kLineInputs]) {
     const __m256i codes = LoadHalf(line, half);  // 4 outputs in each 16 bytes: see packed.h
-    // On top of words the bytes of inputs 0 and 1, 2 and 3: of each first those of 4 outputs.
-    const __m128i first = _mm_setr_epi8(-1, 0, -1, 2, -1, 4, -1, 6, -1, 1, -1, 3, -1, 5, -1, 7);
-    const __m128i second =
-        _mm_setr_epi8(-1, 8, -1, 10, -1, 12, -1, 14, -1, 9, -1, 11, -1, 13, -1, 15);
+    // On top of words the bytes of inputs 0 and 1, then 2 and 3, by output.
+    const __m256i ordered[2] = {_mm256_unpacklo_epi8(_mm256_setzero_si256(), codes),
+                                _mm256_unpackhi_epi8(_mm256_setzero_si256(), codes)};
 #pragma GCC unroll 2
     for (int pair = 0; pair < 2; ++pair) {
-      const __m256i order = _mm256_broadcastsi128_si256(pair == 0 ? first : second);
-      const __m256i words = _mm256_shuffle_epi8(codes, order);
-      const __m256i sign = _mm256_and_si256(words, _mm256_set1_epi16(-0x8000));
-      const __m256i magnitude = _mm256_srli_epi16(_mm256_andnot_si256(sign, words), 1);
-      const __m256i halves =
-          _mm256_permute4x64_epi64(_mm256_or_si256(sign, magnitude), 0b11'01'10'00);
-      const __m256 even = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
-      const __m256 odd = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
-      weights[2 * pair] = _mm256_mul_ps(even, scales.all);
-      weights[2 * pair + 1] = _mm256_mul_ps(odd, scales.all);
+      const __m256i sign = _mm256_and_si256(ordered[pair], _mm256_set1_epi16(-0x8000));
+      const __m256i magnitude = _mm256_srli_epi16(_mm256_andnot_si256(sign, ordered[pair]), 1);
+      const Words words = SplitWords(_mm256_or_si256(sign, magnitude));
+      weights[2 * pair] = _mm256_mul_ps(_mm256_cvtph_ps(words.low), scales.all);
+      weights[2 * pair + 1] = _mm256_mul_ps(_mm256_cvtph_ps(words.high), scales.all);
     }
   }
 };
@@ -198,12 +220,13 @@ SLUICE_HOT_LOOP void DecodeTile(const Matrix& matrix, int64_t tile, Range inputs
   }
 }
 
-void DecodePacked(const Matrix& matrix, int64_t tile, Range inputs, float* panel) {
-  if (matrix.format == MatrixFormat::kFp4)
-    return DecodeTile<PackedFp4>(matrix, tile, inputs, panel);
-  if (matrix.format == MatrixFormat::kFp8)
-    return DecodeTile<PackedFp8>(matrix, tile, inputs, panel);
-  DecodeTile<PackedBf16>(matrix, tile, inputs, panel);
+// body(packed format)
+template <typename Body>
+void WithFormat(MatrixFormat format, const Body& body) {
+  if (format == MatrixFormat::kFp4) return body(PackedFp4());
+  if (format == MatrixFormat::kFp8) return body(PackedFp8());
+  if (format == MatrixFormat::kF16) return body(PackedF16());
+  body(PackedBf16());
 }
 
 // sums [n_rows, 16] += x [n_rows, kInputs] . panel [n, 16]: see op.h.
@@ -292,7 +315,9 @@ void RunTile(const Params& params, int64_t tile, Workspace& work) {
     for (int64_t first_input = 0; first_input < weight.n_in; first_input += kInputs) {
       const Range inputs = RangeFrom(first_input, weight.n_in, kInputs);
       if (weight.layout == MatrixLayout::kPacked) {
-        DecodePacked(weight, tile, inputs, work.panel);
+        WithFormat(weight.format, [&]<typename Packed>(Packed) {
+          DecodeTile<Packed>(weight, tile, inputs, work.panel);
+        });
       } else {
         DecodeRows(weight, outputs, inputs, work.weights, work.panel);
       }
@@ -354,13 +379,9 @@ void RunFewRows(const Params& params, const float* x, int64_t begin, int64_t end
   for (int64_t stripe = begin; stripe < end; ++stripe) {
     // Only here: see DecodeRows.
     const simd::FlushDenormals flush(Arithmetic::kFloat32);
-    if (weight.format == MatrixFormat::kFp4) {
-      RunStripe<PackedFp4>(weight, stripe, x, params.n_rows, sums);
-    } else if (weight.format == MatrixFormat::kFp8) {
-      RunStripe<PackedFp8>(weight, stripe, x, params.n_rows, sums);
-    } else {
-      RunStripe<PackedBf16>(weight, stripe, x, params.n_rows, sums);
-    }
+    WithFormat(weight.format, [&]<typename Packed>(Packed) {
+      RunStripe<Packed>(weight, stripe, x, params.n_rows, sums);
+    });
     StoreSums(params, {.first = 0, .n = params.n_rows},
               RangeFrom(stripe * n_together, weight.n_out, n_together), sums, n_together);
   }
