@@ -327,6 +327,32 @@ void RunTile(const Params& params, int64_t tile, Workspace& work) {
   }
 }
 
+// Inputs of n rows as floats.
+struct FloatRows {
+  const float* at = nullptr;
+  int64_t stride = 0;
+  int64_t n = 0;
+};
+
+// 8 sums of each row += its next kN inputs . weights.
+template <int kN>
+SLUICE_INLINE void AddHalfLine(const __m256 (&weights)[kN],
+                               const FloatRows& x,
+                               float* sums,
+                               int64_t sums_stride) {
+  for (int64_t row = 0; row < x.n; ++row) {
+    const float* in = x.at + row * x.stride;
+    float* out = sums + row * sums_stride;
+    __m256 sum = _mm256_loadu_ps(out);
+#pragma GCC unroll 4
+    for (int k = 0; k < kN; k += 2) {
+      sum = _mm256_fmadd_ps(_mm256_broadcast_ss(in + k + 1), weights[k + 1], sum);
+      sum = _mm256_fmadd_ps(_mm256_broadcast_ss(in + k), weights[k], sum);
+    }
+    _mm256_storeu_ps(out, sum);
+  }
+}
+
 // Few rows of a packed matrix: a stripe is read as it stands, in one stream; the weights of half a
 // line go from registers to the sums, which are in memory. x [n_rows, x_stride] floats.
 template <typename Packed>
@@ -353,17 +379,8 @@ SLUICE_HOT_LOOP void RunStripe(
         _mm_prefetch(at + kAhead, _MM_HINT_T0);
         __m256 weights[Packed::kLineInputs];
         Packed::Decode(at, half_tile % 2, scales[half_tile / 2], weights);
-        for (int64_t row = 0; row < n_rows; ++row) {
-          float* out = sums + row * kShape.n_rows + half_tile * 8;
-          const float* in = x + row * x_stride;
-          __m256 sum = _mm256_loadu_ps(out);
-#pragma GCC unroll 4
-          for (int k = 0; k < Packed::kLineInputs; k += 2) {
-            sum = _mm256_fmadd_ps(_mm256_broadcast_ss(in + k + 1), weights[k + 1], sum);
-            sum = _mm256_fmadd_ps(_mm256_broadcast_ss(in + k), weights[k], sum);
-          }
-          _mm256_storeu_ps(out, sum);
-        }
+        AddHalfLine(weights, {.at = x, .stride = x_stride, .n = n_rows}, sums + half_tile * 8,
+                    kShape.n_rows);
       }
       x += Packed::kLineInputs;
       line += kTiles * kLineBytes;
@@ -377,7 +394,7 @@ void RunFewRows(const Params& params, const float* x, int64_t begin, int64_t end
   const int64_t n_together = PackedShapeOf(weight.format).n_rows;
   alignas(64) float sums[kFewRows * kMaxStripe];
   for (int64_t stripe = begin; stripe < end; ++stripe) {
-    // Only here: see DecodeRows.
+    // For decoding, too: weights of packed matrices are normal numbers.
     const simd::FlushDenormals flush(Arithmetic::kFloat32);
     WithFormat(weight.format, [&]<typename Packed>(Packed) {
       RunStripe<Packed>(weight, stripe, x, params.n_rows, sums);
