@@ -184,6 +184,44 @@ TEST(Linear, EveryVariantEqualsRefToTheBit) {
   }
 }
 
+TEST(Linear, RowsOfInputsMayBeginAnywhere) {
+  constexpr int64_t kRows = 6;
+  constexpr int64_t kIn = 96;
+  constexpr int64_t kOut = 40;
+  constexpr int64_t kStride = kIn + 1;
+  for (const MatrixFormat format : kFormats) {
+    Samples samples(13);
+    const StoredMatrix weight = samples.Weight(format, kOut, kIn);
+    StoredMatrix packed;
+    if (HasPackedForm(format)) packed = harness::PackedFrom(weight.matrix);
+    const std::vector<Bf16> wide = samples.Bf16s(kRows * kStride + 1);
+    std::vector<Bf16> x;
+    for (int64_t row = 0; row < kRows; ++row) {
+      const auto begin = wide.begin() + 1 + row * kStride;
+      x.insert(x.end(), begin, begin + kIn);
+    }
+    const IsaChoice ref = harness::UpTo(Isa::kRef);
+    const std::vector<float> want = RunToFloat(weight.matrix, x, Arithmetic::kFloat32, 1, ref);
+    ThreadTeam team(1);
+    for (const Isa isa : linear::Isas()) {
+      if (!IsasOfMachine().Has(isa)) continue;
+      for (const Matrix& matrix : {weight.matrix, packed.matrix}) {
+        if (matrix.data == nullptr) continue;
+        Stream stream{.team = team, .isas = harness::UpTo(isa)};
+        std::vector<float> got(want.size());
+        linear::Run({.x = wide.data() + 1,
+                     .x_stride = kStride,
+                     .n_rows = kRows,
+                     .weight = matrix,
+                     .out_f32 = got.data(),
+                     .out_stride = kOut},
+                    stream);
+        EXPECT_EQ(got, want) << NameOf(isa) << ' ' << NameOf(format);
+      }
+    }
+  }
+}
+
 // Scales of the whole range that packing takes; -0 among the codes.
 TEST(Linear, PackedEqualsRowsToTheBitWithAnyScale) {
   constexpr int64_t kRows = 9;
