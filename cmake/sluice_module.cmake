@@ -10,7 +10,9 @@
 
 # No exceptions: their tables refer to a weak symbol.
 set(isa_flags_avx2 -mavx2 -mfma -mf16c -fno-exceptions)
-set(isa_flags_avx512 ${isa_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+# g++ 12 warns of the undefined vectors in its own header of intrinsics.
+set(isa_flags_avx512 ${isa_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 set(isa_flags_avx512bf16 ${isa_flags_avx512} -mavx512vbmi -mavx512bf16)
 
 function(sluice_module name)

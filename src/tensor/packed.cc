@@ -128,12 +128,13 @@ void PackFp8(const Matrix& matrix, int64_t row, int64_t first, int64_t n, uint8_
   }
 }
 
-void PackBf16(const Matrix& matrix, int64_t row, int64_t first, int64_t n, uint8_t* record) {
-  constexpr PackedShape kShape = PackedShapeOf(MatrixFormat::kBf16);
-  const auto* values = static_cast<const Bf16*>(matrix.data) + row * matrix.n_in + first;
+// Values of 16 bits.
+void PackPairs(const Matrix& matrix, int64_t row, int64_t first, int64_t n, uint8_t* record) {
+  const PackedShape shape = PackedShapeOf(matrix.format);
+  const auto* values = static_cast<const uint16_t*>(matrix.data) + row * matrix.n_in + first;
   uint32_t lane = 0;
   std::memcpy(&lane, values, static_cast<size_t>(n) * 2);
-  PutLane(kShape, row % kShape.n_rows, 0, lane, record);
+  PutLane(shape, row % shape.n_rows, 0, lane, record);
 }
 
 template <MatrixFormat kFormat>
@@ -164,7 +165,8 @@ void PackPart(const Matrix& matrix, int64_t row, int64_t first, uint8_t* record)
   const int64_t n = std::min(PackedShapeOf(matrix.format).n_inputs, matrix.n_in - first);
   switch (matrix.format) {
     case MatrixFormat::kBf16:
-      return PackBf16(matrix, row, first, n, record);
+    case MatrixFormat::kF16:
+      return PackPairs(matrix, row, first, n, record);
     case MatrixFormat::kFp8:
       return PackFp8(matrix, row, first, n, record);
     case MatrixFormat::kFp4:
@@ -200,10 +202,13 @@ void DecodeRecord(
   const PackedShape shape = PackedShapeOf(format);
   const auto nibble = [&](int64_t i) { return NibbleOf(shape, record, r, i); };
   switch (format) {
-    case MatrixFormat::kBf16: {
-      Bf16 values[2];
-      std::memcpy(values, record + LaneAt(shape, r, 0) + r % kTileRows * 4, sizeof values);
-      for (int64_t i = 0; i < n; ++i) out[i] = ToFloat(values[i]);
+    case MatrixFormat::kBf16:
+    case MatrixFormat::kF16: {
+      const uint8_t* lane = record + LaneAt(shape, r, 0) + r % kTileRows * 4;
+      for (int64_t i = 0; i < n; ++i) {
+        const uint16_t bits = F16BitsAt(lane + i * 2);
+        out[i] = format == MatrixFormat::kF16 ? FromF16(bits) : ToFloat(Bf16{bits});
+      }
       return;
     }
     case MatrixFormat::kFp8:

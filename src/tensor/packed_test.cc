@@ -11,8 +11,9 @@
 namespace sluice {
 namespace {
 
-constexpr MatrixFormat kFormats[] = {MatrixFormat::kBf16, MatrixFormat::kFp8,  MatrixFormat::kFp4,
-                                     MatrixFormat::kQ4_0, MatrixFormat::kQ4_1, MatrixFormat::kQ8_0};
+constexpr MatrixFormat kFormats[] = {MatrixFormat::kBf16, MatrixFormat::kF16,  MatrixFormat::kFp8,
+                                     MatrixFormat::kFp4,  MatrixFormat::kQ4_0, MatrixFormat::kQ4_1,
+                                     MatrixFormat::kQ8_0};
 
 // Random codes, none of them NaN, with scales that packing takes.
 struct Weight {
@@ -29,7 +30,7 @@ struct Weight {
       for (uint8_t& byte : bytes) byte = (byte & 0x7F) == 0x7F ? 0x80 : byte;
     }
     if (IsBlockFormat(format)) FixScales();
-    if (format == MatrixFormat::kBf16) {
+    if (format == MatrixFormat::kBf16 || format == MatrixFormat::kF16) {
       for (size_t i = 1; i < bytes.size(); i += 2) bytes[i] &= 0xBF;
     }
     const int64_t n_across = (n_in + 31) / 32;
@@ -135,7 +136,17 @@ TEST(Packed, AnOddLastInputStandsAloneInItsPair) {
   float got[3] = {};
   DecodeMatrixRow(packed.matrix, 0, got);
   EXPECT_EQ(got[2], 3);
-  EXPECT_EQ(PackedBytes(matrix), 2 * 256);
+  EXPECT_EQ(PackedBytes(matrix), 2 * 128);
+}
+
+TEST(Packed, ScalesThatLeaveTheNormalNumbersHaveNoPackedForm) {
+  for (const MatrixFormat format : {MatrixFormat::kFp8, MatrixFormat::kFp4}) {
+    Weight weight(format, 40, 64);
+    for (const auto& [scale, can] : {std::pair(63, false), {64, true}, {190, true}, {191, false}}) {
+      weight.scales.back() = static_cast<uint8_t>(scale);
+      EXPECT_EQ(CanPack(weight.matrix), can) << NameOf(format) << ' ' << scale;
+    }
+  }
 }
 
 TEST(Packed, CodesOfMinus128HaveNoPackedForm) {

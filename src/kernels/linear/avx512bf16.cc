@@ -1,5 +1,5 @@
 // y = x W^T for packed matrices (tensor/packed.h) with VDPBF16PS, which is the order of op.h: of
-// each pair the odd input first, fused, denormals flushed. It does not look at MXCSR.
+// each pair the odd input first, fused, denormals flushed.
 //
 // A worker owns stripes. Rows go over them in groups that the registers hold the sums of; stripes
 // stay in the second cache level from their first group on, and are decoded anew for each:
@@ -17,6 +17,7 @@
 
 #include "kernels/linear/op.h"
 #include "kernels/simd/dot_panel.h"
+#include "kernels/simd/flush_denormals.h"
 #include "tensor/buffer.h"
 #include "tensor/packed.h"
 
@@ -109,6 +110,50 @@ SLUICE_HOT_LOOP void AddBf16(const Stripe& stripe,
       weights[tile] = _mm512_loadu_si512(line);
     }
     AddPair(weights, x, sums);
+    x += kRows;
+    record += kShape.n_bytes;
+  }
+  Store(sums, out);
+}
+
+// F16: as bf16, but a product needs more bits than bf16 weights have, so there are two
+// multiply-adds, which look at MXCSR.
+
+template <int kTiles, int kRows>
+SLUICE_HOT_LOOP void AddF16(const Stripe& stripe,
+                            int64_t first_tile,
+                            const int32_t* x,
+                            float* out) {
+  constexpr PackedShape kShape = PackedShapeOf(MatrixFormat::kF16);
+  const __m512i high_half = _mm512_set1_epi32(-0x10000);
+  Sums<kTiles, kRows> sums;
+  Clear(sums);
+  const uint8_t* record = stripe.records + first_tile * kLineBytes;
+  for (int64_t i = 0; i < stripe.n_records; ++i) {
+    __m512 even[kTiles];
+    __m512 odd[kTiles];
+#pragma GCC unroll 4
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const uint8_t* line = record + tile * kLineBytes;
+      Prefetch<MatrixFormat::kF16>(line);
+      const __m512i pairs = _mm512_loadu_si512(line);
+      even[tile] = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(pairs));
+      odd[tile] = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(pairs, 16)));
+    }
+#pragma GCC unroll 12
+    for (int row = 0; row < kRows; ++row) {
+      const __m512i pair = _mm512_set1_epi32(x[row]);
+      const __m512 odd_x = _mm512_castsi512_ps(_mm512_and_si512(pair, high_half));
+      const __m512 even_x = _mm512_castsi512_ps(_mm512_slli_epi32(pair, 16));
+#pragma GCC unroll 4
+      for (int tile = 0; tile < kTiles; ++tile) {
+        sums.of[tile][row] = _mm512_fmadd_ps(odd_x, odd[tile], sums.of[tile][row]);
+      }
+#pragma GCC unroll 4
+      for (int tile = 0; tile < kTiles; ++tile) {
+        sums.of[tile][row] = _mm512_fmadd_ps(even_x, even[tile], sums.of[tile][row]);
+      }
+    }
     x += kRows;
     record += kShape.n_bytes;
   }
@@ -266,6 +311,12 @@ constexpr Kernels kBf16Kernels = {
     .of = {&AddBf16<2, 1>, &AddBf16<2, 2>, &AddBf16<2, 3>, &AddBf16<2, 4>, &AddBf16<2, 5>,
            &AddBf16<2, 6>, &AddBf16<2, 7>, &AddBf16<2, 8>, &AddBf16<2, 9>, &AddBf16<2, 10>,
            &AddBf16<2, 11>, &AddBf16<2, 12>}};
+constexpr Kernels kF16Kernels = {
+    .n_tiles = 2,
+    .max_rows = 12,
+    .of = {&AddF16<2, 1>, &AddF16<2, 2>, &AddF16<2, 3>, &AddF16<2, 4>, &AddF16<2, 5>, &AddF16<2, 6>,
+           &AddF16<2, 7>, &AddF16<2, 8>, &AddF16<2, 9>, &AddF16<2, 10>, &AddF16<2, 11>,
+           &AddF16<2, 12>}};
 constexpr Kernels kFp4Kernels = {
     .n_tiles = 4,
     .max_rows = 12,
@@ -281,7 +332,8 @@ constexpr Kernels kFp8Kernels = {
 
 const Kernels& KernelsOf(MatrixFormat format) {
   if (format == MatrixFormat::kFp4) return kFp4Kernels;
-  return format == MatrixFormat::kFp8 ? kFp8Kernels : kBf16Kernels;
+  if (format == MatrixFormat::kFp8) return kFp8Kernels;
+  return format == MatrixFormat::kF16 ? kF16Kernels : kBf16Kernels;
 }
 
 // Rows in near-equal groups; where pairs of a group stand in the packed x.
@@ -353,6 +405,7 @@ void RunStripes(
   const PackedShape shape = PackedShapeOf(weight.format);
   const int64_t n_records = RecordsOf(weight);
   const auto* records = static_cast<const uint8_t*>(weight.data);
+  const simd::FlushDenormals flush(Arithmetic::kFloat32);
   for (int64_t i = begin; i < end; ++i) {
     const Stripe stripe{
         .records = records + i * n_records * shape.n_bytes,
@@ -367,12 +420,7 @@ void RunStripes(
 
 }  // namespace
 
-bool Takes(const Params& params) {
-  return params.weight.layout == MatrixLayout::kPacked &&
-         (params.weight.format == MatrixFormat::kFp4 ||
-          params.weight.format == MatrixFormat::kFp8 ||
-          params.weight.format == MatrixFormat::kBf16);
-}
+bool Takes(const Params& params) { return params.weight.layout == MatrixLayout::kPacked; }
 
 void Run(const Params& params, Stream& stream) {
   const Matrix& weight = params.weight;

@@ -54,7 +54,7 @@ void RunExact(const Params& params, Stream& stream);
 namespace avx2 {
 void Run(const Params& params, Stream& stream);
 }
-// Packed matrices of BF16, FP8 and FP4.
+// Packed matrices.
 namespace avx512bf16 {
 bool Takes(const Params& params);
 void Run(const Params& params, Stream& stream);

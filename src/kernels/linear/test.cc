@@ -141,40 +141,84 @@ constexpr Shape kOddInputs[] = {{0, 1, 1}, {0, 17, 33}, {0, 70, 255}, {0, 66, 25
 
 bool HasPackedForm(MatrixFormat format) { return PackedShapeOf(format).n_rows > 0; }
 
-void ExpectVariantsEqualRef(const Matrix& weight, int64_t n_rows) {
-  Samples samples(static_cast<uint64_t>(n_rows + weight.n_in * 1000));
-  std::vector<Bf16> x = HardInputs(n_rows * weight.n_in, samples);
-  MakeSomeRowsTiny(x, n_rows, samples);
-  const IsaChoice ref = harness::UpTo(Isa::kRef);
-  const std::vector<uint8_t> want =
-      harness::BytesOf(RunToFloat(weight, x, Arithmetic::kFloat32, 1, ref));
+void ExpectVariantsEqual(const std::vector<uint8_t>& want,
+                         const Matrix& weight,
+                         const std::vector<Bf16>& x) {
   for (const Isa isa : linear::Isas()) {
-    if (!IsasOfMachine().Has(isa)) continue;
+    const bool is_rows = weight.layout == MatrixLayout::kRows;
+    if (!IsasOfMachine().Has(isa) || (isa == Isa::kRef && is_rows)) continue;
     for (const int32_t n_threads : {1, 2}) {
+      if (isa == Isa::kRef && n_threads > 1) continue;
       const std::vector<float> got =
           RunToFloat(weight, x, Arithmetic::kFloat32, n_threads, harness::UpTo(isa));
       ASSERT_EQ(harness::BytesOf(got), want)
-          << NameOf(isa) << ' ' << NameOf(weight.format) << ' ' << n_rows << " rows, "
-          << weight.n_out << " x " << weight.n_in << ", packed "
-          << (weight.layout == MatrixLayout::kPacked) << ", threads " << n_threads;
+          << NameOf(isa) << ' ' << NameOf(weight.format) << ' ' << x.size() / weight.n_in
+          << " rows, " << weight.n_out << " x " << weight.n_in << ", packed " << !is_rows
+          << ", threads " << n_threads;
     }
   }
 }
 
-void ExpectVariantsEqualRefInBothLayouts(const Shape& shape, MatrixFormat format) {
+// In both layouts what ref makes of rows.
+void ExpectVariantsEqualRef(const Shape& shape, MatrixFormat format) {
   Samples samples(static_cast<uint64_t>(shape.n_in));
-  StoredMatrix weight = samples.Weight(format, shape.n_out, shape.n_in);
-  for (const int64_t n_rows : kRowCounts) ExpectVariantsEqualRef(weight.matrix, n_rows);
-  if (!HasPackedForm(format)) return;
-  const StoredMatrix packed = harness::PackedFrom(weight.matrix);
-  for (const int64_t n_rows : kRowCounts) ExpectVariantsEqualRef(packed.matrix, n_rows);
+  const StoredMatrix weight = samples.Weight(format, shape.n_out, shape.n_in);
+  StoredMatrix packed;
+  if (HasPackedForm(format)) packed = harness::PackedFrom(weight.matrix);
+  for (const int64_t n_rows : kRowCounts) {
+    std::vector<Bf16> x = HardInputs(n_rows * shape.n_in, samples);
+    MakeSomeRowsTiny(x, n_rows, samples);
+    const IsaChoice ref = harness::UpTo(Isa::kRef);
+    const std::vector<uint8_t> want =
+        harness::BytesOf(RunToFloat(weight.matrix, x, Arithmetic::kFloat32, 1, ref));
+    ExpectVariantsEqual(want, weight.matrix, x);
+    if (HasPackedForm(format)) ExpectVariantsEqual(want, packed.matrix, x);
+  }
 }
 
 TEST(Linear, EveryVariantEqualsRefToTheBit) {
   for (const MatrixFormat format : kFormats) {
-    for (const Shape& shape : kOutAndIn) ExpectVariantsEqualRefInBothLayouts(shape, format);
+    for (const Shape& shape : kOutAndIn) ExpectVariantsEqualRef(shape, format);
     if (format == MatrixFormat::kFp4) continue;
-    for (const Shape& shape : kOddInputs) ExpectVariantsEqualRefInBothLayouts(shape, format);
+    for (const Shape& shape : kOddInputs) ExpectVariantsEqualRef(shape, format);
+  }
+}
+
+TEST(Linear, RowsOfInputsMayBeginAnywhere) {
+  constexpr int64_t kRows = 6;
+  constexpr int64_t kIn = 96;
+  constexpr int64_t kOut = 40;
+  constexpr int64_t kStride = kIn + 1;
+  for (const MatrixFormat format : kFormats) {
+    Samples samples(13);
+    const StoredMatrix weight = samples.Weight(format, kOut, kIn);
+    StoredMatrix packed;
+    if (HasPackedForm(format)) packed = harness::PackedFrom(weight.matrix);
+    const std::vector<Bf16> wide = samples.Bf16s(kRows * kStride + 1);
+    std::vector<Bf16> x;
+    for (int64_t row = 0; row < kRows; ++row) {
+      const auto begin = wide.begin() + 1 + row * kStride;
+      x.insert(x.end(), begin, begin + kIn);
+    }
+    const IsaChoice ref = harness::UpTo(Isa::kRef);
+    const std::vector<float> want = RunToFloat(weight.matrix, x, Arithmetic::kFloat32, 1, ref);
+    ThreadTeam team(1);
+    for (const Isa isa : linear::Isas()) {
+      if (!IsasOfMachine().Has(isa)) continue;
+      for (const Matrix& matrix : {weight.matrix, packed.matrix}) {
+        if (matrix.data == nullptr) continue;
+        Stream stream{.team = team, .isas = harness::UpTo(isa)};
+        std::vector<float> got(want.size());
+        linear::Run({.x = wide.data() + 1,
+                     .x_stride = kStride,
+                     .n_rows = kRows,
+                     .weight = matrix,
+                     .out_f32 = got.data(),
+                     .out_stride = kOut},
+                    stream);
+        EXPECT_EQ(got, want) << NameOf(isa) << ' ' << NameOf(format);
+      }
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/harness/samples_test_impl.h"
+#include "kernels/linear/op.h"
 #include "kernels/moe_ffn/op.h"
 #include "kernels/quantize/op.h"
 #include "tensor/buffer.h"
@@ -311,6 +312,39 @@ TEST(MoeFfn, WhatLiesInsideIsHandedOut) {
         ASSERT_EQ(ToFloat(got.expert_out[place * kColumns + column]), want[column]);
         ASSERT_EQ(ToFloat(got.shared_out[row * kColumns + column]), shared[column]);
       }
+    }
+  }
+}
+
+// The matrices of an expert, packed.
+Expert PackedOf(const Expert& expert, std::vector<StoredMatrix>& stored) {
+  const auto pack = [&](const Matrix& matrix) {
+    stored.push_back(harness::PackedFrom(matrix));
+    return stored.back().matrix;
+  };
+  return {.w1 = pack(expert.w1), .w2 = pack(expert.w2), .w3 = pack(expert.w3)};
+}
+
+TEST(MoeFfn, PackedExpertsGiveTheSameBits) {
+  const Layer layer = MakeLayer(kRoutedFormat, kSharedFormat);
+  Layer packed;
+  for (const Expert& expert : layer.experts) {
+    packed.experts.push_back(PackedOf(expert, packed.stored));
+  }
+  packed.shared = PackedOf(layer.shared, packed.stored);
+  ThreadTeam team(2);
+  for (const int64_t n_rows : {1, 2, 7, 40}) {
+    const Rows rows = MakeRows(n_rows);
+    Stream ref{.team = team, .isas = harness::UpTo(Isa::kRef)};
+    const Outputs want = RunRows(layer, rows, 0, n_rows, kLimit, ref);
+    for (const Isa isa : linear::Isas()) {
+      if (!IsasOfMachine().Has(isa)) continue;
+      Stream stream{.team = team, .isas = harness::UpTo(isa)};
+      EXPECT_EQ(linear::ChosenIsa({.weight = packed.experts[0].w1}, stream), isa);
+      const Outputs got = RunRows(packed, rows, 0, n_rows, kLimit, stream);
+      EXPECT_EQ(got.out, want.out) << NameOf(isa) << ' ' << n_rows;
+      EXPECT_EQ(got.expert_out, want.expert_out) << NameOf(isa) << ' ' << n_rows;
+      EXPECT_EQ(got.shared_out, want.shared_out) << NameOf(isa) << ' ' << n_rows;
     }
   }
 }
