@@ -8,7 +8,7 @@
 // A record holds its lines of 64 bytes in the order (line, tile): a tile is 16 rows, the 16 lanes
 // of a vector of 32 bits. In lane r of a line stand, for row r of the tile,
 //
-//   BF16       2 inputs: the even one low                          record 64 rows x 2 inputs
+//   BF16       2 inputs: the even one low                          record 32 rows x 2 inputs
 //   FP8        4 codes, see below                                  32 x 32
 //   FP4        8 codes: bits 4i of the low half are input 2i, of   64 x 32, in front the 64 scales,
 //              the high half input 2i + 1                          kPackedExponent - E8M0
@@ -48,7 +48,7 @@ struct PackedShape {
 constexpr PackedShape PackedShapeOf(MatrixFormat format) {
   switch (format) {
     case MatrixFormat::kBf16:
-      return {.n_rows = 64, .n_inputs = 2, .n_bytes = 256};
+      return {.n_rows = 32, .n_inputs = 2, .n_bytes = 128};
     case MatrixFormat::kFp8:
       return {.n_rows = 32, .n_inputs = 32, .n_bytes = 1024};
     case MatrixFormat::kFp4:

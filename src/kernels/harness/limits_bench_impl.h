@@ -83,14 +83,14 @@ class BenchMemory {
   void* mapped_ = nullptr;
 };
 
-// Every byte of n once, n a multiple of 512. Not with narrower loads: those of 16 bytes reach two
-// thirds of it here (Zen 5).
+// Every byte of n once, n a multiple of 512. Loads of 16 bytes reach two thirds of it (Zen 5), a
+// prefetch of 1 KiB ahead, or none, 7 to 10 % less than one of 8.
 __attribute__((target("avx512f"))) inline void ReadAll(const std::byte* bytes, int64_t n) {
   __m512i seen[8] = {};
   for (int64_t at = 0; at < n; at += 512) {
     for (int i = 0; i < 8; ++i) {
       const std::byte* line = bytes + at + i * 64;
-      _mm_prefetch(line + 1024, _MM_HINT_T0);
+      _mm_prefetch(line + 8192, _MM_HINT_T0);
       seen[i] = _mm512_or_si512(seen[i], _mm512_load_si512(line));
     }
   }

@@ -1,8 +1,8 @@
 // y = x W^T for packed matrices (tensor/packed.h) with VDPBF16PS, which is the order of op.h: of
 // each pair the odd input first, fused, denormals flushed. It does not look at MXCSR.
 //
-// A worker owns stripes. Rows go over a stripe in groups that the registers hold the sums of; a
-// stripe stays in the second cache level from its first group on, and is decoded anew for each:
+// A worker owns stripes. Rows go over them in groups that the registers hold the sums of; stripes
+// stay in the second cache level from their first group on, and are decoded anew for each:
 // decoding uses other ports than the dot products (spec cpu-kernels.md §2.4 d). Up to 4 rows take
 // all tiles of a record side by side, which hides the latency of the chains (§3.0 item 5) and reads
 // memory in one stream; more rows take 2 tiles.
@@ -34,6 +34,7 @@ struct Stripe {
   const uint8_t* records = nullptr;
   const uint8_t* scales = nullptr;  // FP8: one per record
   int64_t n_records = 0;
+  int64_t first_output = 0;
 };
 
 // sums [kRows, kTiles * 16] <- rows . tiles [first_tile, first_tile + kTiles) of the stripe.
@@ -88,7 +89,7 @@ SLUICE_INLINE void Prefetch(const uint8_t* line) {
   _mm_prefetch(line + kAheadBytes / kRecordBytes * kRecordBytes, _MM_HINT_T0);
 }
 
-// ---- bf16: a line is a pair of inputs of 16 outputs.
+// bf16: a line is a pair of inputs of 16 outputs.
 
 template <int kTiles, int kRows>
 SLUICE_HOT_LOOP void AddBf16(const Stripe& stripe,
@@ -114,7 +115,7 @@ SLUICE_HOT_LOOP void AddBf16(const Stripe& stripe,
   Store(sums, out);
 }
 
-// ---- FP4: a line is 4 pairs.
+// FP4: a line is 4 pairs.
 
 constexpr int16_t kFp4AtPow63[32] = {
 #define SLUICE_FP4_HALF(sign)                                                                \
@@ -178,7 +179,7 @@ SLUICE_HOT_LOOP void AddFp4(const Stripe& stripe,
   Store(sums, out);
 }
 
-// ---- FP8: a line is 2 pairs.
+// FP8: a line is 2 pairs.
 
 // High and low bytes of the bf16 values of all magnitudes, at 2^63.
 struct Fp8Table {
@@ -249,7 +250,7 @@ SLUICE_HOT_LOOP void AddFp8(const Stripe& stripe,
   Store(sums, out);
 }
 
-// ---- Which one, for how many rows.
+// Which one, for how many rows.
 
 struct Kernels {
   int n_tiles = 0;   // of a record
@@ -260,9 +261,9 @@ struct Kernels {
 };
 
 constexpr Kernels kBf16Kernels = {
-    .n_tiles = 4,
+    .n_tiles = 2,
     .max_rows = 12,
-    .of = {&AddBf16<4, 1>, &AddBf16<4, 2>, &AddBf16<4, 3>, &AddBf16<4, 4>, &AddBf16<2, 5>,
+    .of = {&AddBf16<2, 1>, &AddBf16<2, 2>, &AddBf16<2, 3>, &AddBf16<2, 4>, &AddBf16<2, 5>,
            &AddBf16<2, 6>, &AddBf16<2, 7>, &AddBf16<2, 8>, &AddBf16<2, 9>, &AddBf16<2, 10>,
            &AddBf16<2, 11>, &AddBf16<2, 12>}};
 constexpr Kernels kFp4Kernels = {
@@ -326,24 +327,40 @@ SLUICE_INLINE void StoreOutputs(const Params& params, int64_t row, int64_t outpu
   }
 }
 
+// One group of rows over one stripe.
 void RunStripe(const Params& params,
                const Stripe& stripe,
-               int64_t first_output,
                const Groups& groups,
+               int64_t group,
                const int32_t* x) {
   const Kernels& kernels = KernelsOf(params.weight.format);
-  alignas(64) float sums[kMaxRows * 2 * 16 + kFewRows * kMaxTiles * 16];
-  for (int64_t group = 0; group < groups.n; ++group) {
-    const int64_t first_row = groups.FirstOf(group);
-    const int64_t n_rows = groups.FirstOf(group + 1) - first_row;
-    const Kernel kernel = kernels.of[n_rows - 1];
-    const int n_tiles = kernels.TilesOf(n_rows);
-    for (int64_t tile = 0; tile < kernels.n_tiles; tile += n_tiles) {
-      kernel(stripe, tile, x + groups.PlaceOf(group), sums);
-      for (int64_t i = 0; i < n_rows * n_tiles; ++i) {
-        const int64_t output = first_output + (tile + i % n_tiles) * kTileRows;
-        StoreOutputs(params, first_row + i / n_tiles, output, _mm512_loadu_ps(sums + i * 16));
-      }
+  alignas(64) float sums[std::max(kMaxRows * 2, kFewRows * kMaxTiles) * 16];
+  const int64_t first_row = groups.FirstOf(group);
+  const int64_t n_rows = groups.FirstOf(group + 1) - first_row;
+  const int n_tiles = kernels.TilesOf(n_rows);
+  for (int64_t tile = 0; tile < kernels.n_tiles; tile += n_tiles) {
+    kernels.of[n_rows - 1](stripe, tile, x + groups.PlaceOf(group), sums);
+    for (int64_t i = 0; i < n_rows * n_tiles; ++i) {
+      const int64_t output = stripe.first_output + (tile + i % n_tiles) * kTileRows;
+      StoreOutputs(params, first_row + i / n_tiles, output, _mm512_loadu_ps(sums + i * 16));
+    }
+  }
+}
+
+void RunStripes(
+    const Params& params, const Groups& groups, const int32_t* x, int64_t begin, int64_t end) {
+  const Matrix& weight = params.weight;
+  const PackedShape shape = PackedShapeOf(weight.format);
+  const int64_t n_records = RecordsOf(weight);
+  const auto* records = static_cast<const uint8_t*>(weight.data);
+  for (int64_t i = begin; i < end; ++i) {
+    const Stripe stripe{
+        .records = records + i * n_records * shape.n_bytes,
+        .scales = weight.format == MatrixFormat::kFp8 ? weight.scales + i * n_records : nullptr,
+        .n_records = n_records,
+        .first_output = i * shape.n_rows};
+    for (int64_t group = 0; group < groups.n; ++group) {
+      RunStripe(params, stripe, groups, group, x);
     }
   }
 }
@@ -360,11 +377,10 @@ bool Takes(const Params& params) {
 void Run(const Params& params, Stream& stream) {
   const Matrix& weight = params.weight;
   const PackedShape shape = PackedShapeOf(weight.format);
-  const int64_t n_records = RecordsOf(weight);
   const int64_t max_rows = KernelsOf(weight.format).max_rows;
   const Groups groups{.n_rows = params.n_rows,
                       .n = (params.n_rows + max_rows - 1) / max_rows,
-                      .n_pairs = n_records * shape.n_inputs / 2};
+                      .n_pairs = RecordsOf(weight) * shape.n_inputs / 2};
   const Buffer packed(params.n_rows * groups.n_pairs * 4);
   auto* x = reinterpret_cast<int32_t*>(packed.data());
   if (groups.n == 1) {
@@ -375,13 +391,7 @@ void Run(const Params& params, Stream& stream) {
     });
   }
   stream.team.Run(StripesOf(weight), [&](int64_t begin, int64_t end, int32_t) {
-    const auto* records = static_cast<const uint8_t*>(weight.data);
-    for (int64_t i = begin; i < end; ++i) {
-      const Stripe stripe{.records = records + i * n_records * shape.n_bytes,
-                          .scales = weight.scales + i * n_records,
-                          .n_records = n_records};
-      RunStripe(params, stripe, i * shape.n_rows, groups, x);
-    }
+    RunStripes(params, groups, x, begin, end);
   });
 }
 

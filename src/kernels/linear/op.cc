@@ -8,6 +8,7 @@ namespace {
 
 constexpr Variant<Params> kVariants[] = {
     {.isa = Isa::kAvx512Bf16, .takes = &avx512bf16::Takes, .run = &avx512bf16::Run},
+    {.isa = Isa::kAvx2, .takes = nullptr, .run = &avx2::Run},
     {.isa = Isa::kRef, .takes = nullptr, .run = &ref::Run},
 };
 

@@ -51,6 +51,9 @@ void Run(const Params& params, Stream& stream);
 // Run in Arithmetic::kExact.
 void RunExact(const Params& params, Stream& stream);
 }  // namespace ref
+namespace avx2 {
+void Run(const Params& params, Stream& stream);
+}
 // Packed matrices of BF16, FP8 and FP4.
 namespace avx512bf16 {
 bool Takes(const Params& params);

@@ -88,7 +88,7 @@ SLUICE_HOT_LOOP void AddProducts(
 
 // panel[k][o] = rows[o][k] for 4 of the outputs. rows [4, n], stride values apart; panel points at
 // the first of the four in [n, kPanelOutputs].
-inline void StoreInPanel(const float* rows, int64_t stride, int64_t n, float* panel) {
+static inline void StoreInPanel(const float* rows, int64_t stride, int64_t n, float* panel) {
   int64_t k = 0;
   for (; k + 4 <= n; k += 4) {
     __m128 a = _mm_loadu_ps(rows + k);
