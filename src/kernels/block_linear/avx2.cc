@@ -42,6 +42,7 @@ struct Workspace {
   alignas(64) int8_t codes[kOutputs * kMaxBlockValues];
   alignas(64) float scales[kMaxBlockGroups * kOutputs];  // [group, output]
   alignas(64) float mins[kMaxBlockGroups * kOutputs];
+  alignas(64) uint32_t fifth_bits[kOutputs];
   // Of one group.
   alignas(64) float panel[32 * kOutputs];
 };
@@ -51,9 +52,12 @@ struct Traits {
   static constexpr BlockShape kShape = ShapeOf(kFormat);
   static constexpr int64_t kGroup = kShape.group;
   static constexpr int64_t kGroups = kShape.n_values / kShape.group;
+  // Blocks that end with 16 bytes of nibbles, in front of them 32 fifth bits or none.
+  static constexpr bool kHasFifthBits =
+      kFormat == MatrixFormat::kQ5_0 || kFormat == MatrixFormat::kQ5_1;
   static constexpr bool kIsNibbles =
-      kFormat == MatrixFormat::kQ4_0 || kFormat == MatrixFormat::kQ4_1;
-  static constexpr int kZeroCode = kFormat == MatrixFormat::kQ4_0 ? 8 : 0;
+      kFormat == MatrixFormat::kQ4_0 || kFormat == MatrixFormat::kQ4_1 || kHasFifthBits;
+  static constexpr int kZeroCode = kShape.has_min ? 0 : (kHasFifthBits ? 16 : 8);
 };
 
 // x as floats, and t_g of each group where there are minima.
@@ -110,6 +114,9 @@ class TileInRows {
       if constexpr (T::kIsNibbles) {
         // They are turned before they are split: half the work.
         __builtin_memcpy(work.codes + o * 16, bytes + T::kShape.n_bytes - 16, 16);
+        if (T::kHasFifthBits) {
+          __builtin_memcpy(work.fifth_bits + o, bytes + T::kShape.n_bytes - 20, 4);
+        }
       } else {
         DecodeCodes<kFormat>(bytes, work.codes + o * T::kShape.n_values);
       }
@@ -128,17 +135,23 @@ class TileInRows {
 
   void MakePanel(int64_t group, Workspace& work) const {
     for (int64_t o = 0; o < kOutputs; o += 16) {
-      for (int64_t k = 0; k < T::kGroup; k += 16) {
-        if (T::kIsNibbles && k > 0) break;  // they came with the first half
-        __m128i columns[16];
-        if constexpr (T::kIsNibbles) {
-          simd::TransposeBytes(work.codes + o * 16, 16, columns);
-        } else {
-          simd::TransposeBytes(work.codes + o * T::kShape.n_values + group * T::kGroup + k,
-                               T::kShape.n_values, columns);
+      __m128i columns[16];
+      if constexpr (T::kIsNibbles) {
+        simd::TransposeBytes(work.codes + o * 16, 16, columns);
+        for (int k = 0; k < 16; ++k) {
+          float* out = work.panel + k * kOutputs + o;
+          StoreNibbles(columns[k], k, work.fifth_bits + o, out);
+          StoreNibbles(_mm_srli_si128(columns[k], 8), k, work.fifth_bits + o + 8, out + 8);
         }
-        for (int64_t i = 0; i < 16; ++i) {
-          StoreColumn(columns[i], work.panel + (k + i) * kOutputs + o);
+      } else {
+        for (int64_t first = 0; first < T::kGroup; first += 16) {
+          simd::TransposeBytes(work.codes + o * T::kShape.n_values + group * T::kGroup + first,
+                               T::kShape.n_values, columns);
+          for (int64_t k = 0; k < 16; ++k) {
+            float* out = work.panel + (first + k) * kOutputs + o;
+            StoreFloats(_mm256_cvtepi8_epi32(columns[k]), out);
+            StoreFloats(_mm256_cvtepi8_epi32(_mm_srli_si128(columns[k], 8)), out + 8);
+          }
         }
       }
     }
@@ -157,21 +170,22 @@ class TileInRows {
     }
   }
 
-  // One input of 16 outputs, or inputs k and k + 16 of them in nibbles.
-  static void StoreColumn(__m128i column, float* out) {
-    for (int half = 0; half < 16; half += 8) {
-      const __m128i bytes = half == 0 ? column : _mm_srli_si128(column, 8);
-      if constexpr (T::kIsNibbles) {
-        const __m256i zero = _mm256_set1_epi32(T::kZeroCode);
-        const __m256i pairs = _mm256_cvtepu8_epi32(bytes);
-        const __m256i low = _mm256_and_si256(pairs, _mm256_set1_epi32(15));
-        StoreFloats(_mm256_sub_epi32(low, zero), out + half);
-        const __m256i high = _mm256_srli_epi32(pairs, 4);
-        StoreFloats(_mm256_sub_epi32(high, zero), out + 16 * kOutputs + half);
-      } else {
-        StoreFloats(_mm256_cvtepi8_epi32(bytes), out + half);
-      }
+  // Inputs k and k + 16 of eight outputs.
+  static void StoreNibbles(__m128i bytes, int k, const uint32_t* fifth_bits, float* out) {
+    const __m256i pairs = _mm256_cvtepu8_epi32(bytes);
+    __m256i low = _mm256_and_si256(pairs, _mm256_set1_epi32(15));
+    __m256i high = _mm256_srli_epi32(pairs, 4);
+    if constexpr (T::kHasFifthBits) {
+      const __m256i bits = _mm256_load_si256(reinterpret_cast<const __m256i*>(fifth_bits));
+      const __m256i sixteen = _mm256_set1_epi32(16);
+      const __m256i of_low = _mm256_slli_epi32(_mm256_srli_epi32(bits, k), 4);
+      const __m256i of_high = _mm256_srli_epi32(bits, k + 12);
+      low = _mm256_or_si256(low, _mm256_and_si256(of_low, sixteen));
+      high = _mm256_or_si256(high, _mm256_and_si256(of_high, sixteen));
     }
+    const __m256i zero = _mm256_set1_epi32(T::kZeroCode);
+    StoreFloats(_mm256_sub_epi32(low, zero), out);
+    StoreFloats(_mm256_sub_epi32(high, zero), out + 16 * kOutputs);
   }
 
   const int64_t row_bytes_;
@@ -261,24 +275,31 @@ struct RowsOfX {
 template <int kCount, bool kHasMin>
 SLUICE_HOT_LOOP void AddGroup(const Group& group, const RowsOfX& rows, float* sums) {
   __m256 chains[kCount][kVectors];
-  for (auto& chain : chains) {
-    for (__m256& sum : chain) sum = _mm256_setzero_ps();
+#pragma GCC unroll 3
+  for (int row = 0; row < kCount; ++row) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) chains[row][v] = _mm256_setzero_ps();
   }
   for (int64_t i = 0; i < group.n; ++i) {
     const int64_t k = i ^ 1;  // the odd one of a pair first
     const float* weights = group.panel + k * kOutputs;
     __m256 inputs[kCount];
+#pragma GCC unroll 3
     for (int row = 0; row < kCount; ++row) {
       inputs[row] = _mm256_broadcast_ss(rows.x + row * rows.x_stride + k);
     }
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       const __m256 weight = _mm256_load_ps(weights + v * 8);
+#pragma GCC unroll 3
       for (int row = 0; row < kCount; ++row) {
         chains[row][v] = _mm256_fmadd_ps(inputs[row], weight, chains[row][v]);
       }
     }
   }
+#pragma GCC unroll 3
   for (int row = 0; row < kCount; ++row) {
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       float* at = sums + row * kOutputs + v * 8;
       const __m256 scaled = _mm256_mul_ps(_mm256_load_ps(group.scales + v * 8), chains[row][v]);
