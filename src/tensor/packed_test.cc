@@ -135,7 +135,7 @@ TEST(Packed, AnOddLastInputStandsAloneInItsPair) {
   float got[3] = {};
   DecodeMatrixRow(packed.matrix, 0, got);
   EXPECT_EQ(got[2], 3);
-  EXPECT_EQ(PackedBytes(matrix), 2 * 256);
+  EXPECT_EQ(PackedBytes(matrix), 2 * 128);
 }
 
 TEST(Packed, CodesOfMinus128HaveNoPackedForm) {
