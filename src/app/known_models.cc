@@ -49,7 +49,14 @@ Result<std::string> ModelPath(FileSystem& files,
                               std::string_view model,
                               std::string_view models_dir) {
   const KnownModel* const known = FindKnownModel(model);
-  if (known == nullptr || files.List(model)) return std::string(model);
+  const bool is_name = model.find_first_of("/.") == model.npos && !files.List(model);
+  if (known == nullptr && is_name && !model.empty()) {
+    return Status(ErrorCode::kNotFound,
+                  fmt::format("{} is no folder, and no model of that name is known; `sluice pull` "
+                              "lists those that are",
+                              model));
+  }
+  if (known == nullptr || !is_name) return std::string(model);
   std::string path = PathOf(*known, models_dir);
   const Result<int64_t> n_bytes = files.Size(path);
   if (n_bytes && *n_bytes == known->n_bytes) return path;

@@ -312,7 +312,7 @@ def test_doctor_knows_whether_a_model_fits(tmp_path):
     assert "model.safetensors" in checks["disk"]["finding"]
     (tmp_path / "empty").mkdir()
     (tmp_path / "no-model.gguf").write_text("hello")
-    for path in ("nonsense", str(tmp_path / "empty"), str(tmp_path / "no-model.gguf")):
+    for path in ("no/such", str(tmp_path / "empty"), str(tmp_path / "no-model.gguf")):
         checks = checkup(path, *ports)
         assert checks["model"]["verdict"] == "fail" and path in checks["model"]["finding"]
 
@@ -358,3 +358,17 @@ def test_doctor_tells_what_each_operator_runs_in_and_why():
     for value, word in (("amx", "'amx' is not allowed"), ("linaer:ref", "linaer"), ("linear:", "'linear:'")):
         done = run_cli("doctor", "cpu", "--variant", value)
         assert done.returncode == 2 and word in done.stderr and "variant" in done.stderr, done.stderr
+
+
+def test_a_name_that_no_model_has_is_told_with_where_names_are():
+    for command in (["serve", "--model", "smollm", "--port", "0"], ["inspect", "smollm"], ["generate", "smollm", "--prompt", "a"]):
+        done = run_cli(*command)
+        assert done.returncode != 0 and "smollm is no folder" in done.stderr and "sluice pull" in done.stderr, done.stderr
+
+
+def test_every_command_has_help():
+    names = re.findall(r"^  (\S+) ", run_cli("--help").stdout, re.M)
+    assert len(names) > 10
+    for name in names:
+        done = run_cli(name, "--help")
+        assert done.returncode == 0 and "usage" in done.stdout, (name, done)
