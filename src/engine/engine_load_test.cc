@@ -51,8 +51,14 @@ TEST_F(EngineLoadTest, SaysHowFarItIsAndRefusesUntilItIsDone) {
   EXPECT_EQ(refused.message(), "the model is being loaded: 0 % are done");
   EXPECT_EQ(refused.retry_after(), Duration::Seconds(60)) << "nobody knows yet how long it takes";
 
-  // Smaller than one piece: everything is read in the first step, and opened some steps later.
+  // Smaller than one piece: everything is read in the first step, packed in the second, and opened
+  // some steps later.
   EXPECT_EQ(engine->Step(At(1'000)), At(1'000)) << "there is more to do";
+  load = engine->Load();
+  ASSERT_TRUE(load.loading.has_value());
+  EXPECT_GT(load.loading->done_bytes, total_bytes / 3);
+  EXPECT_LT(load.loading->done_bytes, total_bytes);
+  engine->Step(At(1'000));
   load = engine->Load();
   ASSERT_TRUE(load.loading.has_value());
   EXPECT_EQ(load.loading->done_bytes, total_bytes);

@@ -13,6 +13,10 @@
 
 namespace sluice::model {
 
+// As much as whoever drives a packing does before it looks at other things: some hundredths of a
+// second.
+inline constexpr int64_t kPackingPieceBytes = 64 << 20;
+
 class Packing {
  public:
   // They are replaced as they are packed, and must stay where they are until it is done. Several

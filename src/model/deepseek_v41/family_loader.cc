@@ -41,7 +41,10 @@ LoadProgress FamilyLoader::progress() const {
 
 Status FamilyLoader::Step(ThreadTeam& team) {
   if (!check_->done()) return check_->Step();
-  checkpoint_->Drop(packing_->Step(team));
+  const int64_t end = packing_->done_bytes() + kPackingPieceBytes;
+  while (!packing_->done() && packing_->done_bytes() < end) {
+    checkpoint_->Drop(packing_->Step(team));
+  }
   return Status::Ok();
 }
 

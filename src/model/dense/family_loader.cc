@@ -31,7 +31,10 @@ LoadProgress FamilyLoader::progress() const {
 
 Status FamilyLoader::Step(ThreadTeam& team) {
   if (!check_->done()) return check_->Step();
-  source_->Drop(packing_->Step(team));
+  const int64_t end = packing_->done_bytes() + kPackingPieceBytes;
+  while (!packing_->done() && packing_->done_bytes() < end) {
+    source_->Drop(packing_->Step(team));
+  }
   return Status::Ok();
 }
 
