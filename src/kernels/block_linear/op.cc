@@ -7,11 +7,10 @@ namespace sluice::ops::block_linear {
 namespace {
 
 bool IsPacked(const Params& params) { return params.weight.layout == MatrixLayout::kPacked; }
-bool IsInRows(const Params& params) { return params.weight.layout == MatrixLayout::kRows; }
 
 constexpr Variant<Params> kVariants[] = {
     {.isa = Isa::kAvx512Bf16, .takes = &IsPacked, .run = &avx512bf16::Run},
-    {.isa = Isa::kAvx2, .takes = &IsInRows, .run = &avx2::Run},
+    {.isa = Isa::kAvx2, .takes = nullptr, .run = &avx2::Run},
     {.isa = Isa::kRef, .takes = nullptr, .run = &ref::Run},
 };
 

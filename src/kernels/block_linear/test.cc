@@ -346,9 +346,7 @@ TEST_P(BlockLinear, TheForcedVariantIsTheOneThatRuns) {
     for (const Isa isa : IsasHere()) {
       Stream stream{.team = team, .isas = UpTo(isa)};
       const bool is_packed = matrix.layout == MatrixLayout::kPacked;
-      Isa want = isa;
-      if (isa == Isa::kAvx512Bf16 && !is_packed) want = Isa::kAvx2;
-      if (isa == Isa::kAvx2 && is_packed) want = Isa::kRef;
+      const Isa want = isa == Isa::kAvx512Bf16 && !is_packed ? Isa::kAvx2 : isa;
       EXPECT_EQ(ChosenIsa({.weight = matrix}, stream), want);
       stream.arithmetic = Arithmetic::kExact;
       EXPECT_EQ(ChosenIsa({.weight = matrix}, stream), Isa::kRef);
