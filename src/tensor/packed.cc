@@ -307,7 +307,7 @@ void LoadBlock(const Matrix& matrix, int64_t row, int64_t block, uint8_t* out) {
   if (shape.has_min) std::memcpy(out + kMinByte, record + 64 + r * 2, 2);
   uint8_t* codes = out + (shape.has_min ? 4 : 2);
   for (int64_t i = 0; i < shape.n_values; ++i) {
-    if (IsBlockOfBytes(matrix.format)) {
+    if (matrix.format == MatrixFormat::kQ8_0) {
       codes[i] = static_cast<uint8_t>(FromSignAndMagnitude(record[ByteAt(packed, r, i)]));
     } else if (i < 16) {  // the low nibbles are the first half
       codes[i] = NibbleOf(packed, record, r, i);
