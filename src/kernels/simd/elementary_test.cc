@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/simd/exp2.h"
 #include "kernels/simd/flush_denormals.h"
 #include "kernels/simd/vector_exp.h"
 
@@ -52,6 +53,18 @@ TEST(Elementary, Float32FunctionsAreWithinTwoUlps) {
   EXPECT_LE(exp_error, 1.5);
   EXPECT_LE(sigmoid_error, 2.5);
   EXPECT_LE(silu_error, 2.5);
+}
+
+TEST(Elementary, Exp2IsWithinItsErrorOnesAtZeroAndNoNumberForNone) {
+  for (float x = 0; x > -100; x -= 0.00071F) {
+    const double want = std::exp2(double{x});
+    ASSERT_NEAR(Exp2(x), want, 2.9e-6 * want) << x;
+  }
+  EXPECT_EQ(Exp2(0), 1.0F);
+  EXPECT_EQ(Exp2(-0.0F), 1.0F);
+  EXPECT_EQ(Exp2(-1e30F), 0x1p-100F);
+  EXPECT_EQ(Exp2(-kInfinity), 0x1p-100F);
+  EXPECT_TRUE(std::isnan(Exp2(NAN)));
 }
 
 // Every bit pattern's kind, infinities and NaN included.

@@ -1,0 +1,475 @@
+// Attention with shared keys and values by VDPBF16PS.
+//
+// A tile of 64 positions is turned once for all queries of an item: keys so that 16 positions lie
+// side by side, values in pairs of positions. Both products are then sums of 64 numbers, four
+// vectors, of up to 6 queries in registers: chains of 6 cycles, two of which begin in each,
+// want 12. A span's scores wait in the second cache level for its largest one.
+
+#include <immintrin.h>
+
+#include "kernels/gqa_attention/items.h"
+#include "kernels/gqa_attention/op.h"
+#include "kernels/simd/dot_panel.h"
+#include "kernels/simd/exp2.h"
+
+namespace sluice::ops::gqa_attention::avx512bf16 {
+namespace {
+
+#define SLUICE_HOT_INLINE SLUICE_HOT_LOOP __attribute__((always_inline)) inline
+
+constexpr int32_t kTile = 64;  // positions, or components, of which sums are in registers
+constexpr int kVectors = kTile / 16;
+constexpr int kTogether = 6;  // queries
+// Queries of an item: turning a tile is then a twentieth of the work.
+constexpr int32_t kQueries = 48;
+constexpr int32_t kMaxQueries = kQueries > kMaxGroup ? kQueries : kMaxGroup;
+
+// Query i is head i % group of row i / group.
+struct Workspace {
+  alignas(64) Bf16 q[kMaxQueries * kMaxHeadDim];
+  alignas(64) uint32_t keys[kMaxHeadDim / 2 * kTile];    // [pairs of components, positions]
+  alignas(64) uint32_t values[kTile / 2 * kMaxHeadDim];  // [kTile components, pairs, components]
+  alignas(64) float scores[kMaxQueries * kSpan];
+  alignas(64) Bf16 probs[kMaxQueries * kSpan];
+  alignas(64) float sums[kMaxQueries * kMaxHeadDim];  // of a span
+  alignas(64) float totals[kMaxQueries * kMaxHeadDim];
+  float weights[kMaxQueries];
+  float tops[kMaxQueries];
+  float span_weights[kMaxQueries];
+  float span_tops[kMaxQueries];
+  int32_t n_seen[kMaxQueries];  // positions of the span
+  int32_t n_queries;
+  int32_t group;
+};
+
+// Rows of a tile, and of what is read next.
+struct Tile {
+  const uint8_t* rows[kTile];
+  const uint8_t* next[kTile];
+  int32_t n;  // positions
+};
+
+int32_t Least(int32_t a, int32_t b) { return a < b ? a : b; }
+
+// n rows from `first` on.
+SLUICE_HOT_INLINE void FindRows(
+    const PagedRows& pages, int64_t first, int32_t n, int64_t offset, const uint8_t** rows) {
+  const uint8_t* row = nullptr;
+  int64_t left = 0;  // of the block
+  for (int32_t i = 0; i < n; ++i) {
+    if (left == 0) {
+      row = pages.Row(first + i) + offset;
+      left = pages.rows_per_block - (first + i) % pages.rows_per_block;
+    }
+    rows[i] = row;
+    row += pages.row_bytes;
+    --left;
+  }
+}
+
+// columns[i][j] = rows[j][i]. The place of a value is 4 bits of row and 4 of column; each round
+// turns these 8 bits by one.
+SLUICE_HOT_INLINE void Transpose(__m512i (&values)[16]) {
+  const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+  for (int round = 0; round < 4; ++round) {
+    __m512i turned[16];
+    for (int i = 0; i < 8; ++i) {
+      turned[2 * i] = _mm512_permutex2var_epi32(values[i], low, values[i + 8]);
+      turned[2 * i + 1] = _mm512_permutex2var_epi32(values[i], high, values[i + 8]);
+    }
+    for (int i = 0; i < 16; ++i) values[i] = turned[i];
+  }
+}
+
+// Components [first, first + 32) of a row; zeros beyond the last.
+SLUICE_HOT_INLINE __m512i Components(const uint8_t* row, int32_t first, int32_t head_dim) {
+  const int32_t n = Least(head_dim - first, 32);
+  const __mmask32 mask = n == 32 ? 0xFFFFFFFFU : (1U << n) - 1;
+  return _mm512_maskz_loadu_epi16(mask, row + first * 2);
+}
+
+SLUICE_HOT_INLINE void PrefetchRow(const uint8_t* row, int32_t head_dim) {
+  for (int32_t at = 0; at < head_dim * 2; at += 64) _mm_prefetch(row + at, _MM_HINT_T0);
+}
+
+SLUICE_HOT_LOOP void TurnKeys(const Tile& tile, int32_t head_dim, uint32_t* keys) {
+  for (int32_t column = 0; column < tile.n; column += 16) {
+    const int32_t n = Least(tile.n - column, 16);
+    for (int32_t first = 0; first < head_dim; first += 32) {
+      __m512i words[16];
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) {
+        words[i] =
+            i < n ? Components(tile.rows[column + i], first, head_dim) : _mm512_setzero_si512();
+      }
+      Transpose(words);
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) {
+        _mm512_store_si512(keys + (first / 2 + i) * kTile + column, words[i]);
+      }
+    }
+    for (int32_t i = column; i < column + 16; ++i) PrefetchRow(tile.next[i], head_dim);
+  }
+}
+
+// values[d][pair] = the components d of two positions; 0 where there is no second one.
+SLUICE_HOT_LOOP void PairValues(const Tile& tile, int32_t head_dim, uint32_t* values) {
+  const __m512i low = _mm512_add_epi16(
+      _mm512_set1_epi32(32 << 16),
+      _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                         _mm512_set1_epi32(0x10001)));
+  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+  for (int32_t i = 0; i < tile.n; i += 2) {
+    for (int32_t first = 0; first < head_dim; first += 32) {
+      const __m512i even = Components(tile.rows[i], first, head_dim);
+      const __m512i odd =
+          i + 1 < tile.n ? Components(tile.rows[i + 1], first, head_dim) : _mm512_setzero_si512();
+      uint32_t* at = values + first / kTile * (kTile * kTile / 2) + i / 2 * kTile + first % kTile;
+      _mm512_store_si512(at, _mm512_permutex2var_epi16(even, low, odd));
+      _mm512_store_si512(at + 16, _mm512_permutex2var_epi16(even, high, odd));
+    }
+    PrefetchRow(tile.next[i], head_dim);
+    PrefetchRow(tile.next[i + 1], head_dim);
+  }
+}
+
+SLUICE_HOT_INLINE __m512i PairAt(const Bf16* x) {
+  int32_t pair;
+  __builtin_memcpy(&pair, x, sizeof pair);
+  return _mm512_set1_epi32(pair);
+}
+
+SLUICE_HOT_INLINE __m512 AddPair(__m512 sum, __m512i a, __m512i b) {
+  return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+}
+
+// sums[n][j] += x[n][pair] . panel[pair][j], a pair of bf16 each; x kStride apart.
+template <int kN, int kStride>
+SLUICE_HOT_INLINE void AddPairs(const Bf16* x,
+                                const uint32_t* panel,
+                                int32_t n_pairs,
+                                __m512 (&sums)[kN][kVectors]) {
+  for (int32_t pair = 0; pair < n_pairs; ++pair) {
+    __m512i columns[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      columns[v] = _mm512_load_si512(panel + pair * kTile + v * 16);
+    }
+#pragma GCC unroll 6
+    for (int n = 0; n < kN; ++n) {
+      const __m512i input = PairAt(x + n * kStride + 2 * pair);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sums[n][v] = AddPair(sums[n][v], columns[v], input);
+    }
+  }
+}
+
+// Of kN queries and the positions of a tile.
+template <int kN>
+SLUICE_HOT_LOOP void Score(
+    const Bf16* q, const uint32_t* keys, int32_t head_dim, float factor, float* scores) {
+  __m512 sums[kN][kVectors];
+  for (auto& row : sums) {
+    for (__m512& sum : row) sum = _mm512_setzero_ps();
+  }
+  AddPairs<kN, kMaxHeadDim>(q, keys, head_dim / 2, sums);
+#pragma GCC unroll 6
+  for (int n = 0; n < kN; ++n) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      _mm512_store_ps(scores + n * kSpan + v * 16,
+                      _mm512_mul_ps(sums[n][v], _mm512_set1_ps(factor)));
+    }
+  }
+}
+
+// sums [kN, kTile components] += probs . values of n positions.
+template <int kN>
+SLUICE_HOT_LOOP void AddValues(const Bf16* probs, const uint32_t* values, int32_t n, float* sums) {
+  __m512 sum[kN][kVectors];
+#pragma GCC unroll 6
+  for (int i = 0; i < kN; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = _mm512_load_ps(sums + i * kMaxHeadDim + v * 16);
+  }
+  AddPairs<kN, kSpan>(probs, values, n / 2, sum);
+  if (n % 2 != 0) {
+    // Only the even one: the other one's value may be anything.
+    alignas(64) uint32_t alone[kTile];
+    for (int v = 0; v < kVectors; ++v) {
+      const __m512i pair = _mm512_load_si512(values + n / 2 * kTile + v * 16);
+      _mm512_store_si512(alone + v * 16, _mm512_and_si512(pair, _mm512_set1_epi32(0xFFFF)));
+    }
+    AddPairs<kN, kSpan>(probs + n - 1, alone, 1, sum);
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < kN; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) _mm512_store_ps(sums + i * kMaxHeadDim + v * 16, sum[i][v]);
+  }
+}
+
+// Of instructions with a mask, because g++ 12 warns of what its header does without one.
+constexpr __mmask16 kAll = 0xFFFF;
+
+// simd::Exp2. max gives its second operand for NaN.
+SLUICE_HOT_INLINE __m512 Exp2(__m512 x) {
+  const __m512 round = _mm512_set1_ps(simd::kExp2Round);
+  const __m512 bounded = _mm512_maskz_max_ps(kAll, _mm512_set1_ps(simd::kExp2Lowest), x);
+  const __m512 shifted = _mm512_add_ps(bounded, round);
+  const __m512 f = _mm512_sub_ps(bounded, _mm512_sub_ps(shifted, round));
+  __m512 p = _mm512_fmadd_ps(_mm512_set1_ps(simd::kExp2C3), f, _mm512_set1_ps(simd::kExp2C2));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(simd::kExp2C1));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(simd::kExp2C0));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0F));
+  const __m512i exponent = _mm512_maskz_slli_epi32(kAll, _mm512_castps_si512(shifted), 23);
+  return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), exponent));
+}
+
+SLUICE_HOT_INLINE float Exp2(float x) { return _mm512_cvtss_f32(Exp2(_mm512_set1_ps(x))); }
+
+SLUICE_HOT_INLINE __mmask16 FirstOf(int32_t n) {
+  return static_cast<__mmask16>(n < 16 ? (1U << n) - 1 : 0xFFFF);
+}
+
+// lanes[i ^ 8], [i ^ 4], [i ^ 2] or [i ^ 1].
+template <int kDistance>
+SLUICE_HOT_INLINE __m512 Opposite(__m512 lanes) {
+  if constexpr (kDistance == 8) return _mm512_maskz_shuffle_f32x4(kAll, lanes, lanes, 0x4E);
+  if constexpr (kDistance == 4) return _mm512_maskz_shuffle_f32x4(kAll, lanes, lanes, 0xB1);
+  return _mm512_maskz_permute_ps(kAll, lanes, kDistance == 2 ? 0x4E : 0xB1);
+}
+
+// As simd/lane_sum.h.
+SLUICE_HOT_INLINE float SumOfLanes(__m512 lanes) {
+  lanes = _mm512_add_ps(lanes, Opposite<8>(lanes));
+  lanes = _mm512_add_ps(lanes, Opposite<4>(lanes));
+  lanes = _mm512_add_ps(lanes, Opposite<2>(lanes));
+  lanes = _mm512_add_ps(lanes, Opposite<1>(lanes));
+  return _mm512_cvtss_f32(lanes);
+}
+
+SLUICE_HOT_INLINE float LargestOfLanes(__m512 lanes) {
+  lanes = _mm512_maskz_max_ps(kAll, lanes, Opposite<8>(lanes));
+  lanes = _mm512_maskz_max_ps(kAll, lanes, Opposite<4>(lanes));
+  lanes = _mm512_maskz_max_ps(kAll, lanes, Opposite<2>(lanes));
+  lanes = _mm512_maskz_max_ps(kAll, lanes, Opposite<1>(lanes));
+  return _mm512_cvtss_f32(lanes);
+}
+
+SLUICE_HOT_LOOP void Soften(int32_t query, Workspace& work) {
+  const float* scores = work.scores + query * kSpan;
+  Bf16* probs = work.probs + query * kSpan;
+  const int32_t n = work.n_seen[query];
+  __m512 tops = _mm512_set1_ps(-__builtin_inff());
+  for (int32_t i = 0; i < n; i += 16) {
+    tops = _mm512_mask_max_ps(tops, FirstOf(n - i), _mm512_load_ps(scores + i), tops);
+  }
+  const float top = LargestOfLanes(tops);
+  __m512 weights = _mm512_setzero_ps();
+  for (int32_t i = 0; i < n; i += 16) {
+    const __m512 prob = Exp2(_mm512_sub_ps(_mm512_load_ps(scores + i), _mm512_set1_ps(top)));
+    const __m256i rounded =
+        _mm256_maskz_mov_epi16(FirstOf(n - i), (__m256i)_mm512_cvtneps_pbh(prob));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(probs + i), rounded);
+    const __m512i bits =
+        _mm512_maskz_slli_epi32(kAll, _mm512_maskz_cvtepu16_epi32(kAll, rounded), 16);
+    weights = _mm512_add_ps(weights, _mm512_castsi512_ps(bits));
+  }
+  work.span_tops[query] = top;
+  work.span_weights[query] = SumOfLanes(weights);
+}
+
+// kOfN[n - 1] takes n queries.
+using ScoreN = void (*)(const Bf16*, const uint32_t*, int32_t, float, float*);
+constexpr ScoreN kScoreOf[kTogether] = {Score<1>, Score<2>, Score<3>, Score<4>, Score<5>, Score<6>};
+using AddValuesN = void (*)(const Bf16*, const uint32_t*, int32_t, float*);
+constexpr AddValuesN kAddValuesOf[kTogether] = {AddValues<1>, AddValues<2>, AddValues<3>,
+                                                AddValues<4>, AddValues<5>, AddValues<6>};
+
+// What is read, in this order: keys of a span, its values, keys of the next one.
+struct Reader {
+  const Params& params;
+  const Item& item;
+  int32_t end;  // one behind the last position
+
+  // The tile from `first` on; behind it is read what stands from next_first on of next_pages.
+  SLUICE_HOT_LOOP Tile TileAt(const PagedRows& pages,
+                              int32_t first,
+                              const PagedRows& next_pages,
+                              int32_t next_first) const {
+    const int64_t offset = int64_t{item.kv_head} * params.head_dim * 2;
+    Tile tile;
+    tile.n = Least(kTile, end - first);
+    FindRows(pages, first, tile.n, offset, tile.rows);
+    const int32_t n_next = Least(kTile, end - next_first);
+    int32_t n_found = 0;
+    if (n_next > 0) {
+      FindRows(next_pages, next_first, n_next, offset, tile.next);
+      n_found = n_next;
+    }
+    for (int32_t i = n_found; i < kTile; ++i) tile.next[i] = tile.rows[0];
+    return tile;
+  }
+};
+
+// Queries from this one on see position `offset` of the span.
+int32_t FirstThatSees(const Workspace& work, int32_t offset) {
+  int32_t query = 0;
+  while (work.n_seen[query] <= offset) ++query;
+  return query;
+}
+
+void ScoreSpan(const Reader& reader, int32_t span_first, int32_t n, Workspace& work) {
+  const Sequence& sequence = *reader.item.sequence;
+  const int32_t head_dim = reader.params.head_dim;
+  const float factor = reader.params.scale * simd::kLog2OfE;
+  for (int32_t offset = 0; offset < n; offset += kTile) {
+    const bool is_last = offset + kTile >= n;
+    const Tile tile =
+        reader.TileAt(sequence.keys, span_first + offset, is_last ? sequence.values : sequence.keys,
+                      is_last ? span_first : span_first + offset + kTile);
+    TurnKeys(tile, head_dim, work.keys);
+    for (int32_t i = FirstThatSees(work, offset); i < work.n_queries;) {
+      const int32_t n_together = Least(kTogether, work.n_queries - i);
+      kScoreOf[n_together - 1](work.q + i * kMaxHeadDim, work.keys, head_dim, factor,
+                               work.scores + i * kSpan + offset);
+      i += n_together;
+    }
+  }
+}
+
+// The tile at `offset`, of n positions, for queries [begin, end), which see the same of it.
+void AddTile(
+    int32_t begin, int32_t end, int32_t offset, int32_t n, int32_t head_dim, Workspace& work) {
+  for (int32_t d = 0; d < head_dim; d += kTile) {
+    for (int32_t i = begin; i < end;) {
+      const int32_t n_together = Least(kTogether, end - i);
+      kAddValuesOf[n_together - 1](work.probs + i * kSpan + offset, work.values + d * (kTile / 2),
+                                   n, work.sums + i * kMaxHeadDim + d);
+      i += n_together;
+    }
+  }
+}
+
+void AddSpanValues(const Reader& reader, int32_t span_first, int32_t n, Workspace& work) {
+  const Sequence& sequence = *reader.item.sequence;
+  const int32_t head_dim = reader.params.head_dim;
+  for (int32_t offset = 0; offset < n; offset += kTile) {
+    const bool is_last = offset + kTile >= n;
+    const Tile tile = reader.TileAt(sequence.values, span_first + offset,
+                                    is_last ? sequence.keys : sequence.values,
+                                    is_last ? span_first + kSpan : span_first + offset + kTile);
+    PairValues(tile, head_dim, work.values);
+    int32_t begin = FirstThatSees(work, offset);
+    while (begin < work.n_queries) {
+      const int32_t n_here = Least(kTile, work.n_seen[begin] - offset);
+      int32_t end = begin + 1;
+      while (end < work.n_queries && Least(kTile, work.n_seen[end] - offset) == n_here) ++end;
+      AddTile(begin, end, offset, n_here, head_dim, work);
+      begin = end;
+    }
+  }
+}
+
+// The span's sums become those so far, or are joined to them.
+SLUICE_HOT_LOOP void JoinSpan(int32_t query, bool is_first, int32_t head_dim, Workspace& work) {
+  float* total = work.totals + query * kMaxHeadDim;
+  const float* sums = work.sums + query * kMaxHeadDim;
+  if (is_first) {
+    work.tops[query] = work.span_tops[query];
+    work.weights[query] = work.span_weights[query];
+    for (int32_t d = 0; d < head_dim; d += 16) _mm512_store_ps(total + d, _mm512_load_ps(sums + d));
+    return;
+  }
+  const float before = work.tops[query];
+  const float span = work.span_tops[query];
+  const float top = before < span ? span : before;
+  const float a = Exp2(before - top);
+  const float b = Exp2(span - top);
+  work.tops[query] = top;
+  work.weights[query] = work.weights[query] * a + work.span_weights[query] * b;
+  for (int32_t d = 0; d < head_dim; d += 16) {
+    const __m512 left = _mm512_mul_ps(_mm512_load_ps(total + d), _mm512_set1_ps(a));
+    const __m512 right = _mm512_mul_ps(_mm512_load_ps(sums + d), _mm512_set1_ps(b));
+    _mm512_store_ps(total + d, _mm512_add_ps(left, right));
+  }
+}
+
+SLUICE_HOT_LOOP void Begin(const Params& params, const Item& item, Workspace& work) {
+  const int32_t head_dim = params.head_dim;
+  work.group = params.n_heads / params.n_kv_heads;
+  work.n_queries = item.n_rows * work.group;
+  for (int32_t i = 0; i < work.n_queries; ++i) {
+    const int64_t head = (item.first_row + i / work.group) * params.n_heads +
+                         int64_t{item.kv_head} * work.group + i % work.group;
+    for (int32_t d = 0; d < head_dim; d += 16) {
+      const __m512 q = _mm512_maskz_loadu_ps(FirstOf(head_dim - d), params.q + head * head_dim + d);
+      _mm256_store_si256(reinterpret_cast<__m256i*>(work.q + i * kMaxHeadDim + d),
+                         (__m256i)_mm512_cvtneps_pbh(q));
+    }
+  }
+}
+
+// Output of a query, or its part.
+SLUICE_HOT_LOOP void Finish(const Params& params, const Item& item, int32_t i, Workspace& work) {
+  const int32_t head_dim = params.head_dim;
+  const int64_t head = (item.first_row + i / work.group) * params.n_heads +
+                       int64_t{item.kv_head} * work.group + i % work.group;
+  float* part =
+      item.parts.records == nullptr ? nullptr : item.parts.At(params, head, item.first_span);
+  for (int32_t d = 0; d < head_dim; d += 16) {
+    const __m512 total = _mm512_load_ps(work.totals + i * kMaxHeadDim + d);
+    const __mmask16 mask = FirstOf(head_dim - d);
+    if (part != nullptr) {
+      _mm512_mask_storeu_ps(part + d, mask, total);
+    } else {
+      const __m512 mean = _mm512_div_ps(total, _mm512_set1_ps(work.weights[i]));
+      _mm256_mask_storeu_epi16(params.out + head * head_dim + d, mask,
+                               (__m256i)_mm512_cvtneps_pbh(mean));
+    }
+  }
+  if (part == nullptr) return;
+  part[head_dim] = work.weights[i];
+  part[head_dim + 1] = work.tops[i];
+}
+
+void RunItem(const Params& params, const Item& item) {
+  Workspace work;
+  Begin(params, item, work);
+  const int32_t* positions = params.positions + item.first_row;
+  const Reader reader = {.params = params, .item = item, .end = positions[item.n_rows - 1] + 1};
+  for (int32_t span = item.first_span; span < item.end_span; ++span) {
+    const int32_t first = span * kSpan;
+    for (int32_t i = 0; i < work.n_queries; ++i) {
+      const int32_t n = positions[i / work.group] + 1 - first;
+      work.n_seen[i] = n < 0 ? 0 : Least(n, kSpan);
+    }
+    const int32_t begin = FirstThatSees(work, 0);
+    const int32_t n = work.n_seen[work.n_queries - 1];
+    ScoreSpan(reader, first, n, work);
+    for (int32_t i = begin; i < work.n_queries; ++i) {
+      Soften(i, work);
+      for (int32_t d = 0; d < params.head_dim; d += 16) {
+        _mm512_store_ps(work.sums + i * kMaxHeadDim + d, _mm512_setzero_ps());
+      }
+    }
+    AddSpanValues(reader, first, n, work);
+    for (int32_t i = begin; i < work.n_queries; ++i) {
+      JoinSpan(i, span == item.first_span, params.head_dim, work);
+    }
+  }
+  for (int32_t i = 0; i < work.n_queries; ++i) {
+    // Early rows may have nothing in a span that is an item.
+    if (positions[i / work.group] >= item.first_span * kSpan) Finish(params, item, i, work);
+  }
+}
+
+}  // namespace
+
+void Run(const Params& params, Stream& stream) {
+  RunItems(params, stream, {.n_queries = kQueries, .takes_spans = true, .run = &RunItem});
+}
+
+}  // namespace sluice::ops::gqa_attention::avx512bf16
