@@ -19,6 +19,10 @@ namespace {
 
 constexpr int32_t kTile = 64;     // positions
 constexpr int32_t kColumns = 32;  // of these, or of components, of which sums are in registers
+constexpr int32_t kTilesOfSpan = kSpan / kTile;
+// A tile is asked for this many earlier: in the time of one memory often does not answer.
+constexpr int kTilesAhead = 2;
+constexpr int32_t kLine = 64;
 constexpr int kVectors = kColumns / 8;
 constexpr int kTogether = 3;  // queries
 // Queries of an item: turning a tile is then a twentieth of the work.
@@ -43,30 +47,16 @@ struct Workspace {
   int32_t group;
 };
 
-// Rows of a tile, and of what is read next.
+// Rows of a tile, and of the one that is asked for while it is worked on.
 struct Tile {
-  const uint8_t* rows[kTile];
-  const uint8_t* next[kTile];
-  int32_t n;  // positions
+  const uint8_t* rows;
+  int64_t stride;  // from row to row
+  int32_t n;       // positions
+  const uint8_t* later;
+  int32_t n_later;
 };
 
 int32_t Least(int32_t a, int32_t b) { return a < b ? a : b; }
-
-// n rows from `first` on.
-SLUICE_HOT_INLINE void FindRows(
-    const PagedRows& pages, int64_t first, int32_t n, int64_t offset, const uint8_t** rows) {
-  const uint8_t* row = nullptr;
-  int64_t left = 0;  // of the block
-  for (int32_t i = 0; i < n; ++i) {
-    if (left == 0) {
-      row = pages.Row(first + i) + offset;
-      left = pages.rows_per_block - (first + i) % pages.rows_per_block;
-    }
-    rows[i] = row;
-    row += pages.row_bytes;
-    --left;
-  }
-}
 
 // Eight components of a row from `first` on as float32; zeros beyond the last.
 SLUICE_HOT_INLINE __m256 Components(const uint8_t* row, int32_t first, int32_t head_dim) {
@@ -81,9 +71,16 @@ SLUICE_HOT_INLINE __m256 Components(const uint8_t* row, int32_t first, int32_t h
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
 
-SLUICE_HOT_INLINE void PrefetchRow(const uint8_t* row, int32_t head_dim) {
-  for (int32_t at = 0; at < head_dim * 2; at += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(row + at), _MM_HINT_T0);
+// Rows [begin, end) of the tile that is asked for.
+SLUICE_HOT_INLINE void PrefetchRows(const Tile& tile,
+                                    int32_t begin,
+                                    int32_t end,
+                                    int32_t head_dim) {
+  for (int32_t i = begin; i < end && i < tile.n_later; ++i) {
+    const uint8_t* row = tile.later + i * tile.stride;
+    for (int32_t at = 0; at < head_dim * 2; at += kLine) {
+      _mm_prefetch(reinterpret_cast<const char*>(row + at), _MM_HINT_T0);
+    }
   }
 }
 
@@ -113,31 +110,32 @@ SLUICE_HOT_INLINE void Transpose(__m256 (&values)[8]) {
 SLUICE_HOT_LOOP void TurnKeys(const Tile& tile, int32_t head_dim, float* keys) {
   for (int32_t column = 0; column < tile.n; column += 8) {
     const int32_t n = Least(tile.n - column, 8);
+    PrefetchRows(tile, column, column + 8, head_dim);
     float* panel = keys + column / kColumns * (kMaxHeadDim * kColumns) + column % kColumns;
     for (int32_t first = 0; first < head_dim; first += 8) {
       __m256 rows[8];
 #pragma GCC unroll 8
       for (int i = 0; i < 8; ++i) {
-        rows[i] = i < n ? Components(tile.rows[column + i], first, head_dim) : _mm256_setzero_ps();
+        rows[i] = i < n ? Components(tile.rows + (column + i) * tile.stride, first, head_dim)
+                        : _mm256_setzero_ps();
       }
       Transpose(rows);
 #pragma GCC unroll 8
       for (int i = 0; i < 8; ++i) _mm256_store_ps(panel + (first + i) * kColumns, rows[i]);
     }
-    for (int32_t i = column; i < column + 8; ++i) PrefetchRow(tile.next[i], head_dim);
   }
 }
 
 // Up to an even number of positions; where there is no second one, 0.
 SLUICE_HOT_LOOP void LoadValues(const Tile& tile, int32_t head_dim, float* values) {
   for (int32_t i = 0; i < tile.n + tile.n % 2; ++i) {
+    PrefetchRows(tile, i, i + 1, head_dim);
     for (int32_t first = 0; first < head_dim; first += 8) {
-      const __m256 value =
-          i < tile.n ? Components(tile.rows[i], first, head_dim) : _mm256_setzero_ps();
+      const __m256 value = i < tile.n ? Components(tile.rows + i * tile.stride, first, head_dim)
+                                      : _mm256_setzero_ps();
       float* panel = values + first / kColumns * (kTile * kColumns) + first % kColumns;
       _mm256_store_ps(panel + i * kColumns, value);
     }
-    PrefetchRow(tile.next[i], head_dim);
   }
 }
 
@@ -284,29 +282,38 @@ constexpr ScoreN kScoreOf[kTogether] = {Score<1>, Score<2>, Score<3>};
 using AddValuesN = void (*)(const float*, const float*, int32_t, float*);
 constexpr AddValuesN kAddValuesOf[kTogether] = {AddValues<1>, AddValues<2>, AddValues<3>};
 
-// What is read, in this order: keys of a span, its values, keys of the next one.
+// What an item reads, step by step: tiles of the keys of a span, of its values, of the next keys.
 struct Reader {
   const Params& params;
   const Item& item;
   int32_t end;  // one behind the last position
 
-  // The tile from `first` on; behind it is read what stands from next_first on of next_pages.
-  SLUICE_HOT_LOOP Tile TileAt(const PagedRows& pages,
-                              int32_t first,
-                              const PagedRows& next_pages,
-                              int32_t next_first) const {
-    const int64_t offset = int64_t{item.kv_head} * params.head_dim * 2;
-    Tile tile;
-    tile.n = Least(kTile, end - first);
-    FindRows(pages, first, tile.n, offset, tile.rows);
-    const int32_t n_next = Least(kTile, end - next_first);
-    int32_t n_found = 0;
-    if (n_next > 0) {
-      FindRows(next_pages, next_first, n_next, offset, tile.next);
-      n_found = n_next;
-    }
-    for (int32_t i = n_found; i < kTile; ++i) tile.next[i] = tile.rows[0];
-    return tile;
+  static int32_t StepOf(int32_t position, bool is_values) {
+    return (2 * (position / kSpan) + (is_values ? 1 : 0)) * kTilesOfSpan + position % kSpan / kTile;
+  }
+  static int32_t PositionOf(int32_t step) {
+    return step / (2 * kTilesOfSpan) * kSpan + step % kTilesOfSpan * kTile;
+  }
+  int32_t NextStep(int32_t step) const {
+    ++step;
+    while (step < StepOf(item.end_span * kSpan, false) && PositionOf(step) >= end) ++step;
+    return step;
+  }
+  SLUICE_HOT_LOOP const uint8_t* RowsOf(int32_t step) const {
+    const bool is_values = step / kTilesOfSpan % 2 != 0;
+    const PagedRows& pages = is_values ? item.sequence->values : item.sequence->keys;
+    return pages.Row(PositionOf(step)) + int64_t{item.kv_head} * params.head_dim * 2;
+  }
+  Tile TileAt(int32_t position, bool is_values) const {
+    const int32_t step = StepOf(position, is_values);
+    int32_t later = step;
+    for (int i = 0; i < kTilesAhead; ++i) later = NextStep(later);
+    const bool is_there = later < StepOf(item.end_span * kSpan, false);
+    return {.rows = RowsOf(step),
+            .stride = item.sequence->keys.row_bytes,
+            .n = Least(kTile, end - position),
+            .later = is_there ? RowsOf(later) : nullptr,
+            .n_later = is_there ? Least(kTile, end - PositionOf(later)) : 0};
   }
 };
 
@@ -318,14 +325,10 @@ int32_t FirstThatSees(const Workspace& work, int32_t offset) {
 }
 
 void ScoreSpan(const Reader& reader, int32_t span_first, int32_t n, Workspace& work) {
-  const Sequence& sequence = *reader.item.sequence;
   const int32_t head_dim = reader.params.head_dim;
   const float factor = reader.params.scale * simd::kLog2OfE;
   for (int32_t offset = 0; offset < n; offset += kTile) {
-    const bool is_last = offset + kTile >= n;
-    const Tile tile =
-        reader.TileAt(sequence.keys, span_first + offset, is_last ? sequence.values : sequence.keys,
-                      is_last ? span_first : span_first + offset + kTile);
+    const Tile tile = reader.TileAt(span_first + offset, false);
     TurnKeys(tile, head_dim, work.keys);
     for (int32_t i = FirstThatSees(work, offset); i < work.n_queries;) {
       const int32_t n_together = Least(kTogether, work.n_queries - i);
@@ -350,13 +353,9 @@ void AddTile(
 }
 
 void AddSpanValues(const Reader& reader, int32_t span_first, int32_t n, Workspace& work) {
-  const Sequence& sequence = *reader.item.sequence;
   const int32_t head_dim = reader.params.head_dim;
   for (int32_t offset = 0; offset < n; offset += kTile) {
-    const bool is_last = offset + kTile >= n;
-    const Tile tile = reader.TileAt(sequence.values, span_first + offset,
-                                    is_last ? sequence.keys : sequence.values,
-                                    is_last ? span_first + kSpan : span_first + offset + kTile);
+    const Tile tile = reader.TileAt(span_first + offset, true);
     LoadValues(tile, head_dim, work.values);
     int32_t begin = FirstThatSees(work, offset);
     while (begin < work.n_queries) {
@@ -393,37 +392,40 @@ SLUICE_HOT_LOOP void JoinSpan(int32_t query, bool is_first, int32_t head_dim, Wo
   }
 }
 
+// Which head of the batch a query is.
+int64_t HeadOf(const Params& params, const Item& item, int32_t query) {
+  const int32_t group = params.n_heads / params.n_kv_heads;
+  return (item.first_row + query / group) * params.n_heads + int64_t{item.kv_head} * group +
+         query % group;
+}
+
 SLUICE_HOT_LOOP void Begin(const Params& params, const Item& item, Workspace& work) {
-  const int32_t head_dim = params.head_dim;
   work.group = params.n_heads / params.n_kv_heads;
   work.n_queries = item.n_rows * work.group;
   for (int32_t i = 0; i < work.n_queries; ++i) {
-    const int64_t head = (item.first_row + i / work.group) * params.n_heads +
-                         int64_t{item.kv_head} * work.group + i % work.group;
-    for (int32_t d = 0; d < head_dim; ++d) {
-      work.q[i * kMaxHeadDim + d] = ToFloat(ToBf16(params.q[head * head_dim + d]));
+    const float* q = params.q + HeadOf(params, item, i) * params.head_dim;
+    for (int32_t d = 0; d < params.head_dim; ++d) {
+      work.q[i * kMaxHeadDim + d] = ToFloat(ToBf16(q[d]));
     }
   }
 }
 
-// Output of a query, or its part.
-SLUICE_HOT_LOOP void Finish(const Params& params, const Item& item, int32_t i, Workspace& work) {
+SLUICE_HOT_LOOP void StorePart(
+    const Params& params, const Item& item, int32_t span, int32_t query, const Workspace& work) {
   const int32_t head_dim = params.head_dim;
-  const int64_t head = (item.first_row + i / work.group) * params.n_heads +
-                       int64_t{item.kv_head} * work.group + i % work.group;
-  float* part =
-      item.parts.records == nullptr ? nullptr : item.parts.At(params, head, item.first_span);
-  const float* total = work.totals + i * kMaxHeadDim;
-  for (int32_t d = 0; d < head_dim; ++d) {
-    if (part != nullptr) {
-      part[d] = total[d];
-    } else {
-      params.out[head * head_dim + d] = ToBf16(total[d] / work.weights[i]);
-    }
-  }
-  if (part == nullptr) return;
-  part[head_dim] = work.weights[i];
-  part[head_dim + 1] = work.tops[i];
+  float* part = item.parts.At(params, HeadOf(params, item, query), span);
+  for (int32_t d = 0; d < head_dim; ++d) part[d] = work.sums[query * kMaxHeadDim + d];
+  part[head_dim] = work.span_weights[query];
+  part[head_dim + 1] = work.span_tops[query];
+}
+
+SLUICE_HOT_LOOP void StoreOutput(const Params& params,
+                                 const Item& item,
+                                 int32_t query,
+                                 const Workspace& work) {
+  Bf16* out = params.out + HeadOf(params, item, query) * params.head_dim;
+  const float* total = work.totals + query * kMaxHeadDim;
+  for (int32_t d = 0; d < params.head_dim; ++d) out[d] = ToBf16(total[d] / work.weights[query]);
 }
 
 void RunItem(const Params& params, const Item& item) {
@@ -448,12 +450,15 @@ void RunItem(const Params& params, const Item& item) {
     }
     AddSpanValues(reader, first, n, work);
     for (int32_t i = begin; i < work.n_queries; ++i) {
-      JoinSpan(i, span == item.first_span, params.head_dim, work);
+      if (item.parts.records != nullptr) {
+        StorePart(params, item, span, i, work);
+      } else {
+        JoinSpan(i, span == 0, params.head_dim, work);
+      }
     }
   }
-  for (int32_t i = 0; i < work.n_queries; ++i) {
-    // Early rows may have nothing in a span that is an item.
-    if (positions[i / work.group] >= item.first_span * kSpan) Finish(params, item, i, work);
+  for (int32_t i = 0; i < work.n_queries && item.parts.records == nullptr; ++i) {
+    StoreOutput(params, item, i, work);
   }
 }
 

@@ -18,6 +18,10 @@ namespace {
 #define SLUICE_HOT_INLINE SLUICE_HOT_LOOP __attribute__((always_inline)) inline
 
 constexpr int32_t kTile = 64;  // positions, or components, of which sums are in registers
+constexpr int32_t kTilesOfSpan = kSpan / kTile;
+// A tile is asked for this many earlier: in the time of one memory often does not answer.
+constexpr int kTilesAhead = 2;
+constexpr int32_t kLine = 64;
 constexpr int kVectors = kTile / 16;
 constexpr int kTogether = 6;  // queries
 // Queries of an item: turning a tile is then a twentieth of the work.
@@ -42,30 +46,16 @@ struct Workspace {
   int32_t group;
 };
 
-// Rows of a tile, and of what is read next.
+// Rows of a tile, and of the one that is asked for while it is worked on.
 struct Tile {
-  const uint8_t* rows[kTile];
-  const uint8_t* next[kTile];
-  int32_t n;  // positions
+  const uint8_t* rows;
+  int64_t stride;  // from row to row
+  int32_t n;       // positions
+  const uint8_t* later;
+  int32_t n_later;
 };
 
 int32_t Least(int32_t a, int32_t b) { return a < b ? a : b; }
-
-// n rows from `first` on.
-SLUICE_HOT_INLINE void FindRows(
-    const PagedRows& pages, int64_t first, int32_t n, int64_t offset, const uint8_t** rows) {
-  const uint8_t* row = nullptr;
-  int64_t left = 0;  // of the block
-  for (int32_t i = 0; i < n; ++i) {
-    if (left == 0) {
-      row = pages.Row(first + i) + offset;
-      left = pages.rows_per_block - (first + i) % pages.rows_per_block;
-    }
-    rows[i] = row;
-    row += pages.row_bytes;
-    --left;
-  }
-}
 
 // columns[i][j] = rows[j][i]. The place of a value is 4 bits of row and 4 of column; each round
 // turns these 8 bits by one.
@@ -89,19 +79,29 @@ SLUICE_HOT_INLINE __m512i Components(const uint8_t* row, int32_t first, int32_t 
   return _mm512_maskz_loadu_epi16(mask, row + first * 2);
 }
 
-SLUICE_HOT_INLINE void PrefetchRow(const uint8_t* row, int32_t head_dim) {
-  for (int32_t at = 0; at < head_dim * 2; at += 64) _mm_prefetch(row + at, _MM_HINT_T0);
+// Rows [begin, end) of the tile that is asked for.
+SLUICE_HOT_INLINE void PrefetchRows(const Tile& tile,
+                                    int32_t begin,
+                                    int32_t end,
+                                    int32_t head_dim) {
+  for (int32_t i = begin; i < end && i < tile.n_later; ++i) {
+    const uint8_t* row = tile.later + i * tile.stride;
+    for (int32_t at = 0; at < head_dim * 2; at += kLine) {
+      _mm_prefetch(reinterpret_cast<const char*>(row + at), _MM_HINT_T0);
+    }
+  }
 }
 
 SLUICE_HOT_LOOP void TurnKeys(const Tile& tile, int32_t head_dim, uint32_t* keys) {
   for (int32_t column = 0; column < tile.n; column += 16) {
     const int32_t n = Least(tile.n - column, 16);
+    PrefetchRows(tile, column, column + 16, head_dim);
     for (int32_t first = 0; first < head_dim; first += 32) {
       __m512i words[16];
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) {
-        words[i] =
-            i < n ? Components(tile.rows[column + i], first, head_dim) : _mm512_setzero_si512();
+        words[i] = i < n ? Components(tile.rows + (column + i) * tile.stride, first, head_dim)
+                         : _mm512_setzero_si512();
       }
       Transpose(words);
 #pragma GCC unroll 16
@@ -109,7 +109,6 @@ SLUICE_HOT_LOOP void TurnKeys(const Tile& tile, int32_t head_dim, uint32_t* keys
         _mm512_store_si512(keys + (first / 2 + i) * kTile + column, words[i]);
       }
     }
-    for (int32_t i = column; i < column + 16; ++i) PrefetchRow(tile.next[i], head_dim);
   }
 }
 
@@ -121,16 +120,16 @@ SLUICE_HOT_LOOP void PairValues(const Tile& tile, int32_t head_dim, uint32_t* va
                          _mm512_set1_epi32(0x10001)));
   const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
   for (int32_t i = 0; i < tile.n; i += 2) {
+    PrefetchRows(tile, i, i + 2, head_dim);
     for (int32_t first = 0; first < head_dim; first += 32) {
-      const __m512i even = Components(tile.rows[i], first, head_dim);
-      const __m512i odd =
-          i + 1 < tile.n ? Components(tile.rows[i + 1], first, head_dim) : _mm512_setzero_si512();
+      const __m512i even = Components(tile.rows + i * tile.stride, first, head_dim);
+      const __m512i odd = i + 1 < tile.n
+                              ? Components(tile.rows + (i + 1) * tile.stride, first, head_dim)
+                              : _mm512_setzero_si512();
       uint32_t* at = values + first / kTile * (kTile * kTile / 2) + i / 2 * kTile + first % kTile;
       _mm512_store_si512(at, _mm512_permutex2var_epi16(even, low, odd));
       _mm512_store_si512(at + 16, _mm512_permutex2var_epi16(even, high, odd));
     }
-    PrefetchRow(tile.next[i], head_dim);
-    PrefetchRow(tile.next[i + 1], head_dim);
   }
 }
 
@@ -145,41 +144,41 @@ SLUICE_HOT_INLINE __m512 AddPair(__m512 sum, __m512i a, __m512i b) {
 }
 
 // sums[n][j] += x[n][pair] . panel[pair][j], a pair of bf16 each; x kStride apart.
-template <int kN, int kStride>
+template <int kN, int kV, int kStride>
 SLUICE_HOT_INLINE void AddPairs(const Bf16* x,
                                 const uint32_t* panel,
                                 int32_t n_pairs,
-                                __m512 (&sums)[kN][kVectors]) {
+                                __m512 (&sums)[kN][kV]) {
   for (int32_t pair = 0; pair < n_pairs; ++pair) {
-    __m512i columns[kVectors];
+    __m512i columns[kV];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
+    for (int v = 0; v < kV; ++v) {
       columns[v] = _mm512_load_si512(panel + pair * kTile + v * 16);
     }
 #pragma GCC unroll 6
     for (int n = 0; n < kN; ++n) {
       const __m512i input = PairAt(x + n * kStride + 2 * pair);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sums[n][v] = AddPair(sums[n][v], columns[v], input);
+      for (int v = 0; v < kV; ++v) sums[n][v] = AddPair(sums[n][v], columns[v], input);
     }
   }
 }
 
-// Of kN queries and the positions of a tile.
-template <int kN>
+// Of kN queries and the first 16 * kV positions of a tile.
+template <int kN, int kV>
 SLUICE_HOT_LOOP void Score(
     const Bf16* q, const uint32_t* keys, int32_t head_dim, float factor, float* scores) {
-  __m512 sums[kN][kVectors];
+  __m512 sums[kN][kV];
   for (auto& row : sums) {
     for (__m512& sum : row) sum = _mm512_setzero_ps();
   }
-  AddPairs<kN, kMaxHeadDim>(q, keys, head_dim / 2, sums);
+  AddPairs<kN, kV, kMaxHeadDim>(q, keys, head_dim / 2, sums);
 #pragma GCC unroll 6
   for (int n = 0; n < kN; ++n) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      _mm512_store_ps(scores + n * kSpan + v * 16,
-                      _mm512_mul_ps(sums[n][v], _mm512_set1_ps(factor)));
+    for (int v = 0; v < kV; ++v) {
+      const __m512 score = _mm512_mul_ps(sums[n][v], _mm512_set1_ps(factor));
+      _mm512_store_ps(scores + n * kSpan + v * 16, score);
     }
   }
 }
@@ -193,7 +192,7 @@ SLUICE_HOT_LOOP void AddValues(const Bf16* probs, const uint32_t* values, int32_
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) sum[i][v] = _mm512_load_ps(sums + i * kMaxHeadDim + v * 16);
   }
-  AddPairs<kN, kSpan>(probs, values, n / 2, sum);
+  AddPairs<kN, kVectors, kSpan>(probs, values, n / 2, sum);
   if (n % 2 != 0) {
     // Only the even one: the other one's value may be anything.
     alignas(64) uint32_t alone[kTile];
@@ -201,7 +200,7 @@ SLUICE_HOT_LOOP void AddValues(const Bf16* probs, const uint32_t* values, int32_
       const __m512i pair = _mm512_load_si512(values + n / 2 * kTile + v * 16);
       _mm512_store_si512(alone + v * 16, _mm512_and_si512(pair, _mm512_set1_epi32(0xFFFF)));
     }
-    AddPairs<kN, kSpan>(probs + n - 1, alone, 1, sum);
+    AddPairs<kN, kVectors, kSpan>(probs + n - 1, alone, 1, sum);
   }
 #pragma GCC unroll 6
   for (int i = 0; i < kN; ++i) {
@@ -258,59 +257,80 @@ SLUICE_HOT_INLINE float LargestOfLanes(__m512 lanes) {
   return _mm512_cvtss_f32(lanes);
 }
 
+// Sixteen probabilities, 0 where the mask has none.
+SLUICE_HOT_INLINE __m512 StoreProbs(const float* scores, __m512 top, __mmask16 mask, Bf16* probs) {
+  const __m512 prob = Exp2(_mm512_sub_ps(_mm512_load_ps(scores), top));
+  const __m256i rounded = _mm256_maskz_mov_epi16(mask, (__m256i)_mm512_cvtneps_pbh(prob));
+  _mm256_store_si256(reinterpret_cast<__m256i*>(probs), rounded);
+  const __m512i widened = _mm512_maskz_cvtepu16_epi32(kAll, rounded);
+  return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(kAll, widened, 16));
+}
+
 SLUICE_HOT_LOOP void Soften(int32_t query, Workspace& work) {
   const float* scores = work.scores + query * kSpan;
   Bf16* probs = work.probs + query * kSpan;
   const int32_t n = work.n_seen[query];
+  const int32_t n_whole = n / 16 * 16;
+  const __mmask16 rest = FirstOf(n - n_whole);
   __m512 tops = _mm512_set1_ps(-__builtin_inff());
-  for (int32_t i = 0; i < n; i += 16) {
-    tops = _mm512_mask_max_ps(tops, FirstOf(n - i), _mm512_load_ps(scores + i), tops);
+  for (int32_t i = 0; i < n_whole; i += 16) {
+    tops = _mm512_maskz_max_ps(kAll, _mm512_load_ps(scores + i), tops);
   }
-  const float top = LargestOfLanes(tops);
+  if (rest != 0) tops = _mm512_mask_max_ps(tops, rest, _mm512_load_ps(scores + n_whole), tops);
+  const __m512 top = _mm512_set1_ps(LargestOfLanes(tops));
   __m512 weights = _mm512_setzero_ps();
-  for (int32_t i = 0; i < n; i += 16) {
-    const __m512 prob = Exp2(_mm512_sub_ps(_mm512_load_ps(scores + i), _mm512_set1_ps(top)));
-    const __m256i rounded =
-        _mm256_maskz_mov_epi16(FirstOf(n - i), (__m256i)_mm512_cvtneps_pbh(prob));
-    _mm256_store_si256(reinterpret_cast<__m256i*>(probs + i), rounded);
-    const __m512i bits =
-        _mm512_maskz_slli_epi32(kAll, _mm512_maskz_cvtepu16_epi32(kAll, rounded), 16);
-    weights = _mm512_add_ps(weights, _mm512_castsi512_ps(bits));
+  for (int32_t i = 0; i < n_whole; i += 16) {
+    weights = _mm512_add_ps(weights, StoreProbs(scores + i, top, kAll, probs + i));
   }
-  work.span_tops[query] = top;
+  if (rest != 0) {
+    weights = _mm512_add_ps(weights, StoreProbs(scores + n_whole, top, rest, probs + n_whole));
+  }
+  work.span_tops[query] = _mm512_cvtss_f32(top);
   work.span_weights[query] = SumOfLanes(weights);
 }
 
-// kOfN[n - 1] takes n queries.
 using ScoreN = void (*)(const Bf16*, const uint32_t*, int32_t, float, float*);
-constexpr ScoreN kScoreOf[kTogether] = {Score<1>, Score<2>, Score<3>, Score<4>, Score<5>, Score<6>};
+template <int kN>
+constexpr ScoreN kScoreOfN[kVectors] = {Score<kN, 1>, Score<kN, 2>, Score<kN, 3>, Score<kN, 4>};
+// [queries - 1][vectors - 1]
+constexpr const ScoreN* kScoreOf[kTogether] = {kScoreOfN<1>, kScoreOfN<2>, kScoreOfN<3>,
+                                               kScoreOfN<4>, kScoreOfN<5>, kScoreOfN<6>};
 using AddValuesN = void (*)(const Bf16*, const uint32_t*, int32_t, float*);
 constexpr AddValuesN kAddValuesOf[kTogether] = {AddValues<1>, AddValues<2>, AddValues<3>,
                                                 AddValues<4>, AddValues<5>, AddValues<6>};
 
-// What is read, in this order: keys of a span, its values, keys of the next one.
+// What an item reads, step by step: tiles of the keys of a span, of its values, of the next keys.
 struct Reader {
   const Params& params;
   const Item& item;
   int32_t end;  // one behind the last position
 
-  // The tile from `first` on; behind it is read what stands from next_first on of next_pages.
-  SLUICE_HOT_LOOP Tile TileAt(const PagedRows& pages,
-                              int32_t first,
-                              const PagedRows& next_pages,
-                              int32_t next_first) const {
-    const int64_t offset = int64_t{item.kv_head} * params.head_dim * 2;
-    Tile tile;
-    tile.n = Least(kTile, end - first);
-    FindRows(pages, first, tile.n, offset, tile.rows);
-    const int32_t n_next = Least(kTile, end - next_first);
-    int32_t n_found = 0;
-    if (n_next > 0) {
-      FindRows(next_pages, next_first, n_next, offset, tile.next);
-      n_found = n_next;
-    }
-    for (int32_t i = n_found; i < kTile; ++i) tile.next[i] = tile.rows[0];
-    return tile;
+  static int32_t StepOf(int32_t position, bool is_values) {
+    return (2 * (position / kSpan) + (is_values ? 1 : 0)) * kTilesOfSpan + position % kSpan / kTile;
+  }
+  static int32_t PositionOf(int32_t step) {
+    return step / (2 * kTilesOfSpan) * kSpan + step % kTilesOfSpan * kTile;
+  }
+  int32_t NextStep(int32_t step) const {
+    ++step;
+    while (step < StepOf(item.end_span * kSpan, false) && PositionOf(step) >= end) ++step;
+    return step;
+  }
+  SLUICE_HOT_LOOP const uint8_t* RowsOf(int32_t step) const {
+    const bool is_values = step / kTilesOfSpan % 2 != 0;
+    const PagedRows& pages = is_values ? item.sequence->values : item.sequence->keys;
+    return pages.Row(PositionOf(step)) + int64_t{item.kv_head} * params.head_dim * 2;
+  }
+  Tile TileAt(int32_t position, bool is_values) const {
+    const int32_t step = StepOf(position, is_values);
+    int32_t later = step;
+    for (int i = 0; i < kTilesAhead; ++i) later = NextStep(later);
+    const bool is_there = later < StepOf(item.end_span * kSpan, false);
+    return {.rows = RowsOf(step),
+            .stride = item.sequence->keys.row_bytes,
+            .n = Least(kTile, end - position),
+            .later = is_there ? RowsOf(later) : nullptr,
+            .n_later = is_there ? Least(kTile, end - PositionOf(later)) : 0};
   }
 };
 
@@ -322,19 +342,15 @@ int32_t FirstThatSees(const Workspace& work, int32_t offset) {
 }
 
 void ScoreSpan(const Reader& reader, int32_t span_first, int32_t n, Workspace& work) {
-  const Sequence& sequence = *reader.item.sequence;
   const int32_t head_dim = reader.params.head_dim;
   const float factor = reader.params.scale * simd::kLog2OfE;
   for (int32_t offset = 0; offset < n; offset += kTile) {
-    const bool is_last = offset + kTile >= n;
-    const Tile tile =
-        reader.TileAt(sequence.keys, span_first + offset, is_last ? sequence.values : sequence.keys,
-                      is_last ? span_first : span_first + offset + kTile);
+    const Tile tile = reader.TileAt(span_first + offset, false);
     TurnKeys(tile, head_dim, work.keys);
     for (int32_t i = FirstThatSees(work, offset); i < work.n_queries;) {
       const int32_t n_together = Least(kTogether, work.n_queries - i);
-      kScoreOf[n_together - 1](work.q + i * kMaxHeadDim, work.keys, head_dim, factor,
-                               work.scores + i * kSpan + offset);
+      kScoreOf[n_together - 1][(tile.n + 15) / 16 - 1](
+          work.q + i * kMaxHeadDim, work.keys, head_dim, factor, work.scores + i * kSpan + offset);
       i += n_together;
     }
   }
@@ -354,13 +370,9 @@ void AddTile(
 }
 
 void AddSpanValues(const Reader& reader, int32_t span_first, int32_t n, Workspace& work) {
-  const Sequence& sequence = *reader.item.sequence;
   const int32_t head_dim = reader.params.head_dim;
   for (int32_t offset = 0; offset < n; offset += kTile) {
-    const bool is_last = offset + kTile >= n;
-    const Tile tile = reader.TileAt(sequence.values, span_first + offset,
-                                    is_last ? sequence.keys : sequence.values,
-                                    is_last ? span_first + kSpan : span_first + offset + kTile);
+    const Tile tile = reader.TileAt(span_first + offset, true);
     PairValues(tile, head_dim, work.values);
     int32_t begin = FirstThatSees(work, offset);
     while (begin < work.n_queries) {
@@ -397,42 +409,49 @@ SLUICE_HOT_LOOP void JoinSpan(int32_t query, bool is_first, int32_t head_dim, Wo
   }
 }
 
+// Which head of the batch a query is.
+int64_t HeadOf(const Params& params, const Item& item, int32_t query) {
+  const int32_t group = params.n_heads / params.n_kv_heads;
+  return (item.first_row + query / group) * params.n_heads + int64_t{item.kv_head} * group +
+         query % group;
+}
+
 SLUICE_HOT_LOOP void Begin(const Params& params, const Item& item, Workspace& work) {
-  const int32_t head_dim = params.head_dim;
   work.group = params.n_heads / params.n_kv_heads;
   work.n_queries = item.n_rows * work.group;
   for (int32_t i = 0; i < work.n_queries; ++i) {
-    const int64_t head = (item.first_row + i / work.group) * params.n_heads +
-                         int64_t{item.kv_head} * work.group + i % work.group;
-    for (int32_t d = 0; d < head_dim; d += 16) {
-      const __m512 q = _mm512_maskz_loadu_ps(FirstOf(head_dim - d), params.q + head * head_dim + d);
+    const float* q = params.q + HeadOf(params, item, i) * params.head_dim;
+    for (int32_t d = 0; d < params.head_dim; d += 16) {
+      const __m512 values = _mm512_maskz_loadu_ps(FirstOf(params.head_dim - d), q + d);
       _mm256_store_si256(reinterpret_cast<__m256i*>(work.q + i * kMaxHeadDim + d),
-                         (__m256i)_mm512_cvtneps_pbh(q));
+                         (__m256i)_mm512_cvtneps_pbh(values));
     }
   }
 }
 
-// Output of a query, or its part.
-SLUICE_HOT_LOOP void Finish(const Params& params, const Item& item, int32_t i, Workspace& work) {
+SLUICE_HOT_LOOP void StorePart(
+    const Params& params, const Item& item, int32_t span, int32_t query, const Workspace& work) {
   const int32_t head_dim = params.head_dim;
-  const int64_t head = (item.first_row + i / work.group) * params.n_heads +
-                       int64_t{item.kv_head} * work.group + i % work.group;
-  float* part =
-      item.parts.records == nullptr ? nullptr : item.parts.At(params, head, item.first_span);
+  float* part = item.parts.At(params, HeadOf(params, item, query), span);
   for (int32_t d = 0; d < head_dim; d += 16) {
-    const __m512 total = _mm512_load_ps(work.totals + i * kMaxHeadDim + d);
-    const __mmask16 mask = FirstOf(head_dim - d);
-    if (part != nullptr) {
-      _mm512_mask_storeu_ps(part + d, mask, total);
-    } else {
-      const __m512 mean = _mm512_div_ps(total, _mm512_set1_ps(work.weights[i]));
-      _mm256_mask_storeu_epi16(params.out + head * head_dim + d, mask,
-                               (__m256i)_mm512_cvtneps_pbh(mean));
-    }
+    const __m512 sum = _mm512_load_ps(work.sums + query * kMaxHeadDim + d);
+    _mm512_mask_storeu_ps(part + d, FirstOf(head_dim - d), sum);
   }
-  if (part == nullptr) return;
-  part[head_dim] = work.weights[i];
-  part[head_dim + 1] = work.tops[i];
+  part[head_dim] = work.span_weights[query];
+  part[head_dim + 1] = work.span_tops[query];
+}
+
+SLUICE_HOT_LOOP void StoreOutput(const Params& params,
+                                 const Item& item,
+                                 int32_t query,
+                                 const Workspace& work) {
+  Bf16* out = params.out + HeadOf(params, item, query) * params.head_dim;
+  for (int32_t d = 0; d < params.head_dim; d += 16) {
+    const __m512 total = _mm512_load_ps(work.totals + query * kMaxHeadDim + d);
+    const __m512 mean = _mm512_div_ps(total, _mm512_set1_ps(work.weights[query]));
+    _mm256_mask_storeu_epi16(out + d, FirstOf(params.head_dim - d),
+                             (__m256i)_mm512_cvtneps_pbh(mean));
+  }
 }
 
 void RunItem(const Params& params, const Item& item) {
@@ -457,12 +476,15 @@ void RunItem(const Params& params, const Item& item) {
     }
     AddSpanValues(reader, first, n, work);
     for (int32_t i = begin; i < work.n_queries; ++i) {
-      JoinSpan(i, span == item.first_span, params.head_dim, work);
+      if (item.parts.records != nullptr) {
+        StorePart(params, item, span, i, work);
+      } else {
+        JoinSpan(i, span == 0, params.head_dim, work);
+      }
     }
   }
-  for (int32_t i = 0; i < work.n_queries; ++i) {
-    // Early rows may have nothing in a span that is an item.
-    if (positions[i / work.group] >= item.first_span * kSpan) Finish(params, item, i, work);
+  for (int32_t i = 0; i < work.n_queries && item.parts.records == nullptr; ++i) {
+    StoreOutput(params, item, i, work);
   }
 }
 

@@ -59,13 +59,14 @@ std::vector<Item> WholeItems(const Params& params, const std::vector<Piece>& pie
   return items;
 }
 
+// Of one span each, neighbours of a group behind each other.
 std::vector<Item> SpanItems(const Params& params,
                             const std::vector<Piece>& pieces,
                             const Parts& parts) {
   std::vector<Item> items;
   for (const Piece& piece : pieces) {
-    for (int32_t span = 0; span < piece.n_spans; ++span) {
-      for (int64_t kv_head = 0; kv_head < params.n_kv_heads; ++kv_head) {
+    for (int64_t kv_head = 0; kv_head < params.n_kv_heads; ++kv_head) {
+      for (int32_t span = 0; span < piece.n_spans; ++span) {
         Item item = ItemOf(piece, kv_head);
         item.first_span = span;
         item.end_span = span + 1;
@@ -77,14 +78,27 @@ std::vector<Item> SpanItems(const Params& params,
   return items;
 }
 
+// a and b, if b goes on where a ends.
+bool Append(Item& a, const Item& b) {
+  if (b.first_row != a.first_row || b.kv_head != a.kv_head || b.first_span != a.end_span) {
+    return false;
+  }
+  a.end_span = b.end_span;
+  return true;
+}
+
 void RunAll(const Params& params,
             const std::vector<Item>& items,
             const ItemKernel& kernel,
             Stream& stream) {
   const Arithmetic arithmetic = stream.arithmetic;
-  stream.team.Run(static_cast<int64_t>(items.size()), [&](int64_t begin, int64_t end, int32_t) {
+  stream.team.Run(std::ssize(items), [&](int64_t begin, int64_t end, int32_t) {
     const simd::FlushDenormals flush(arithmetic);
-    for (int64_t i = begin; i < end; ++i) kernel.run(params, items[static_cast<size_t>(i)]);
+    for (int64_t i = begin; i < end;) {
+      Item item = items[static_cast<size_t>(i++)];
+      while (i < end && Append(item, items[static_cast<size_t>(i)])) ++i;
+      kernel.run(params, item);
+    }
   });
 }
 
@@ -127,7 +141,7 @@ void RunItems(const Params& params, Stream& stream, const ItemKernel& kernel) {
   }
   const int64_t n_items = std::ssize(pieces) * params.n_kv_heads;
   const int64_t n_wanted = kItemsPerThread * stream.team.n_workers();
-  if (!kernel.takes_spans || n_spans <= 1 || n_items >= n_wanted) {
+  if (!kernel.takes_spans || stream.team.n_workers() == 1 || n_spans <= 1 || n_items >= n_wanted) {
     return RunAll(params, WholeItems(params, pieces), kernel, stream);
   }
   std::vector<float> records(

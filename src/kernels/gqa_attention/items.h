@@ -32,13 +32,13 @@ struct Item {
   int32_t n_rows = 0;
   int32_t kv_head = 0;
   int32_t first_span = 0;
-  int32_t end_span = 0;  // one further at least
-  Parts parts;           // records null: all spans, and the item writes the output
+  int32_t end_span = 0;
+  Parts parts;  // records null: all spans, and the item writes the output
 };
 
 struct ItemKernel {
   int32_t n_queries = 0;  // rows times heads of a group that one item takes, if there are as many
-  bool takes_spans = false;  // knows items of one span
+  bool takes_spans = false;  // knows Parts
   void (*run)(const Params& params, const Item& item) = nullptr;
 };
 

@@ -18,6 +18,12 @@ void Run(const Params& params, Stream& stream) {
   SLUICE_CHECK(params.head_dim > 0 && params.head_dim <= kMaxHeadDim && params.head_dim % 2 == 0);
   SLUICE_CHECK(params.n_heads % params.n_kv_heads == 0 &&
                params.n_heads / params.n_kv_heads <= kMaxGroup);
+  for (int64_t i = 0; i < params.n_sequences; ++i) {
+    const Sequence& sequence = params.sequences[i];
+    SLUICE_CHECK(sequence.keys.rows_per_block % 64 == 0 &&
+                 sequence.values.rows_per_block % 64 == 0 &&
+                 sequence.keys.row_bytes == sequence.values.row_bytes);
+  }
   Choose("gqa_attention", kVariants, params, stream).run(params, stream);
 }
 

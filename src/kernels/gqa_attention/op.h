@@ -35,7 +35,8 @@ namespace sluice::ops::gqa_attention {
 inline constexpr int32_t kMaxHeadDim = 256;
 inline constexpr int32_t kMaxGroup = 64;  // n_heads / n_kv_heads
 
-// Rows of one sequence, by its positions from 0 on: [n_kv_heads, head_dim] bf16 each.
+// Rows of one sequence, by its positions from 0 on: [n_kv_heads, head_dim] bf16 each. Blocks have a
+// multiple of 64 rows, keys and values rows of the same size.
 struct Sequence {
   PagedRows keys;  // rotated
   PagedRows values;
