@@ -22,7 +22,6 @@ constexpr int32_t kColumns = 32;  // of these, or of components, of which sums a
 constexpr int32_t kTilesOfSpan = kSpan / kTile;
 // A tile is asked for this many earlier: in the time of one memory often does not answer.
 constexpr int kTilesAhead = 2;
-constexpr int32_t kLine = 64;
 constexpr int kVectors = kColumns / 8;
 constexpr int kTogether = 3;  // queries
 // Queries of an item: turning a tile is then a twentieth of the work.
@@ -47,41 +46,32 @@ struct Workspace {
   int32_t group;
 };
 
-// Rows of a tile, and of the one that is asked for while it is worked on.
+// Rows of a tile, and of the one that is asked for while it is worked on. There are always kTile of
+// them, for blocks have no fewer; what is in those that nobody wrote yet is not looked at.
 struct Tile {
   const uint8_t* rows;
   int64_t stride;  // from row to row
-  int32_t n;       // positions
   const uint8_t* later;
-  int32_t n_later;
 };
 
 int32_t Least(int32_t a, int32_t b) { return a < b ? a : b; }
 
-// Eight components of a row from `first` on as float32; zeros beyond the last.
-SLUICE_HOT_INLINE __m256 Components(const uint8_t* row, int32_t first, int32_t head_dim) {
+// The n components of a row from `first` on, 8 at most, as float32; zeros behind them.
+SLUICE_HOT_INLINE __m256 Components(const uint8_t* row, int32_t n) {
   __m128i bits = _mm_setzero_si128();
-  if (first + 8 <= head_dim) {
-    bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + first * 2));
-  } else if (first < head_dim) {
+  if (n >= 8) {
+    bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row));
+  } else {
     alignas(16) uint16_t some[8] = {};
-    __builtin_memcpy(some, row + first * 2, static_cast<size_t>(head_dim - first) * 2);
+    for (int32_t i = 0; i < n; ++i) __builtin_memcpy(some + i, row + 2 * i, sizeof *some);
     bits = _mm_load_si128(reinterpret_cast<const __m128i*>(some));
   }
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
 
-// Rows [begin, end) of the tile that is asked for.
-SLUICE_HOT_INLINE void PrefetchRows(const Tile& tile,
-                                    int32_t begin,
-                                    int32_t end,
-                                    int32_t head_dim) {
-  for (int32_t i = begin; i < end && i < tile.n_later; ++i) {
-    const uint8_t* row = tile.later + i * tile.stride;
-    for (int32_t at = 0; at < head_dim * 2; at += kLine) {
-      _mm_prefetch(reinterpret_cast<const char*>(row + at), _MM_HINT_T0);
-    }
-  }
+// One in four parts of a line asks for it.
+SLUICE_HOT_INLINE void Prefetch(const uint8_t* row, int32_t first) {
+  if (first % 32 == 0) _mm_prefetch(reinterpret_cast<const char*>(row), _MM_HINT_T0);
 }
 
 // columns[i][j] = rows[j][i]. The place of a value is 3 bits of row and 3 of column; each round
@@ -107,34 +97,46 @@ SLUICE_HOT_INLINE void Transpose(__m256 (&values)[8]) {
   }
 }
 
-SLUICE_HOT_LOOP void TurnKeys(const Tile& tile, int32_t head_dim, float* keys) {
-  for (int32_t column = 0; column < tile.n; column += 8) {
-    const int32_t n = Least(tile.n - column, 8);
-    PrefetchRows(tile, column, column + 8, head_dim);
+// keys[component][position] of the first n positions, 8 at a time.
+SLUICE_HOT_LOOP __attribute__((noinline)) void TurnKeys(const Tile& tile,
+                                                        int32_t n,
+                                                        int32_t head_dim,
+                                                        float* keys) {
+  const int64_t stride = tile.stride;
+  for (int32_t column = 0; column < n; column += 8) {
     float* panel = keys + column / kColumns * (kMaxHeadDim * kColumns) + column % kColumns;
     for (int32_t first = 0; first < head_dim; first += 8) {
-      __m256 rows[8];
+      const uint8_t* row = tile.rows + column * stride + first * 2;
+      const uint8_t* later = tile.later + column * stride + first * 2;
+      __m256 columns[8];
 #pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) {
-        rows[i] = i < n ? Components(tile.rows + (column + i) * tile.stride, first, head_dim)
-                        : _mm256_setzero_ps();
+      for (__m256& values : columns) {
+        values = Components(row, head_dim - first);
+        Prefetch(later, first);
+        row += stride;
+        later += stride;
       }
-      Transpose(rows);
+      Transpose(columns);
 #pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) _mm256_store_ps(panel + (first + i) * kColumns, rows[i]);
+      for (int i = 0; i < 8; ++i) _mm256_store_ps(panel + (first + i) * kColumns, columns[i]);
     }
   }
 }
 
-// Up to an even number of positions; where there is no second one, 0.
-SLUICE_HOT_LOOP void LoadValues(const Tile& tile, int32_t head_dim, float* values) {
-  for (int32_t i = 0; i < tile.n + tile.n % 2; ++i) {
-    PrefetchRows(tile, i, i + 1, head_dim);
-    for (int32_t first = 0; first < head_dim; first += 8) {
-      const __m256 value = i < tile.n ? Components(tile.rows + i * tile.stride, first, head_dim)
-                                      : _mm256_setzero_ps();
-      float* panel = values + first / kColumns * (kTile * kColumns) + first % kColumns;
-      _mm256_store_ps(panel + i * kColumns, value);
+// values[position][component] of the first n positions.
+SLUICE_HOT_LOOP __attribute__((noinline)) void LoadValues(const Tile& tile,
+                                                          int32_t n,
+                                                          int32_t head_dim,
+                                                          float* values) {
+  for (int32_t first = 0; first < head_dim; first += 8) {
+    const uint8_t* row = tile.rows + first * 2;
+    const uint8_t* later = tile.later + first * 2;
+    float* panel = values + first / kColumns * (kTile * kColumns) + first % kColumns;
+    for (int32_t i = 0; i < n; ++i) {
+      _mm256_store_ps(panel + i * kColumns, Components(row, head_dim - first));
+      Prefetch(later, first);
+      row += tile.stride;
+      later += tile.stride;
     }
   }
 }
@@ -254,7 +256,7 @@ SLUICE_HOT_INLINE float LargestOfLanes(__m256 x) {
   return _mm_cvtss_f32(four);
 }
 
-SLUICE_HOT_LOOP void Soften(int32_t query, Workspace& work) {
+SLUICE_HOT_LOOP __attribute__((noinline)) void Soften(int32_t query, Workspace& work) {
   const float* scores = work.scores + query * kSpan;
   float* probs = work.probs + query * kSpan;
   const int32_t n = work.n_seen[query];
@@ -311,9 +313,7 @@ struct Reader {
     const bool is_there = later < StepOf(item.end_span * kSpan, false);
     return {.rows = RowsOf(step),
             .stride = item.sequence->keys.row_bytes,
-            .n = Least(kTile, end - position),
-            .later = is_there ? RowsOf(later) : nullptr,
-            .n_later = is_there ? Least(kTile, end - PositionOf(later)) : 0};
+            .later = RowsOf(is_there ? later : step)};
   }
 };
 
@@ -329,7 +329,8 @@ void ScoreSpan(const Reader& reader, int32_t span_first, int32_t n, Workspace& w
   const float factor = reader.params.scale * simd::kLog2OfE;
   for (int32_t offset = 0; offset < n; offset += kTile) {
     const Tile tile = reader.TileAt(span_first + offset, false);
-    TurnKeys(tile, head_dim, work.keys);
+    const int32_t n_here = Least(kTile, n - offset);
+    TurnKeys(tile, n_here, head_dim, work.keys);
     for (int32_t i = FirstThatSees(work, offset); i < work.n_queries;) {
       const int32_t n_together = Least(kTogether, work.n_queries - i);
       kScoreOf[n_together - 1](work.q + i * kMaxHeadDim, work.keys, head_dim, factor,
@@ -356,7 +357,7 @@ void AddSpanValues(const Reader& reader, int32_t span_first, int32_t n, Workspac
   const int32_t head_dim = reader.params.head_dim;
   for (int32_t offset = 0; offset < n; offset += kTile) {
     const Tile tile = reader.TileAt(span_first + offset, true);
-    LoadValues(tile, head_dim, work.values);
+    LoadValues(tile, Least(kTile, n - offset), head_dim, work.values);
     int32_t begin = FirstThatSees(work, offset);
     while (begin < work.n_queries) {
       const int32_t n_here = Least(kTile, work.n_seen[begin] - offset);

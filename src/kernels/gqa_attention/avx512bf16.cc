@@ -21,7 +21,6 @@ constexpr int32_t kTile = 64;  // positions, or components, of which sums are in
 constexpr int32_t kTilesOfSpan = kSpan / kTile;
 // A tile is asked for this many earlier: in the time of one memory often does not answer.
 constexpr int kTilesAhead = 2;
-constexpr int32_t kLine = 64;
 constexpr int kVectors = kTile / 16;
 constexpr int kTogether = 6;  // queries
 // Queries of an item: turning a tile is then a twentieth of the work.
@@ -46,14 +45,30 @@ struct Workspace {
   int32_t group;
 };
 
-// Rows of a tile, and of the one that is asked for while it is worked on.
+// Rows of a tile, and of the one that is asked for while it is worked on. There are always kTile of
+// them, for blocks have no fewer; what is in those that nobody wrote yet is not looked at.
 struct Tile {
   const uint8_t* rows;
   int64_t stride;  // from row to row
-  int32_t n;       // positions
   const uint8_t* later;
-  int32_t n_later;
 };
+
+// Of vpermi2w: the first and the last 16 words of two vectors, one of each by turns.
+struct PairIndices {
+  alignas(64) uint16_t low[32];
+  alignas(64) uint16_t high[32];
+};
+
+constexpr PairIndices MakePairIndices() {
+  PairIndices indices{};
+  for (int i = 0; i < 32; ++i) {
+    indices.low[i] = static_cast<uint16_t>(i / 2 + i % 2 * 32);
+    indices.high[i] = static_cast<uint16_t>(indices.low[i] + 16);
+  }
+  return indices;
+}
+
+constexpr PairIndices kPairs = MakePairIndices();
 
 int32_t Least(int32_t a, int32_t b) { return a < b ? a : b; }
 
@@ -72,63 +87,61 @@ SLUICE_HOT_INLINE void Transpose(__m512i (&values)[16]) {
   }
 }
 
-// Components [first, first + 32) of a row; zeros beyond the last.
-SLUICE_HOT_INLINE __m512i Components(const uint8_t* row, int32_t first, int32_t head_dim) {
-  const int32_t n = Least(head_dim - first, 32);
-  const __mmask32 mask = n == 32 ? 0xFFFFFFFFU : (1U << n) - 1;
-  return _mm512_maskz_loadu_epi16(mask, row + first * 2);
+// Of the 32 components from `first` on those that there are.
+SLUICE_HOT_INLINE __mmask32 MaskOf(int32_t first, int32_t head_dim) {
+  return head_dim - first < 32 ? (1U << (head_dim - first)) - 1 : 0xFFFFFFFFU;
 }
 
-// Rows [begin, end) of the tile that is asked for.
-SLUICE_HOT_INLINE void PrefetchRows(const Tile& tile,
-                                    int32_t begin,
-                                    int32_t end,
-                                    int32_t head_dim) {
-  for (int32_t i = begin; i < end && i < tile.n_later; ++i) {
-    const uint8_t* row = tile.later + i * tile.stride;
-    for (int32_t at = 0; at < head_dim * 2; at += kLine) {
-      _mm_prefetch(reinterpret_cast<const char*>(row + at), _MM_HINT_T0);
-    }
-  }
-}
-
-SLUICE_HOT_LOOP void TurnKeys(const Tile& tile, int32_t head_dim, uint32_t* keys) {
-  for (int32_t column = 0; column < tile.n; column += 16) {
-    const int32_t n = Least(tile.n - column, 16);
-    PrefetchRows(tile, column, column + 16, head_dim);
-    for (int32_t first = 0; first < head_dim; first += 32) {
+// keys[pair][position] of the first n positions, 16 at a time.
+SLUICE_HOT_LOOP __attribute__((noinline)) void TurnKeys(const Tile& tile,
+                                                        int32_t n,
+                                                        int32_t head_dim,
+                                                        uint32_t* keys) {
+  const int64_t stride = tile.stride;
+  for (int32_t first = 0; first < head_dim; first += 32) {
+    const __mmask32 mask = MaskOf(first, head_dim);
+    for (int32_t column = 0; column < n; column += 16) {
+      const uint8_t* row = tile.rows + column * stride + first * 2;
+      const uint8_t* later = tile.later + column * stride + first * 2;
+      uint32_t* at = keys + first / 2 * kTile + column;
       __m512i words[16];
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) {
-        words[i] = i < n ? Components(tile.rows + (column + i) * tile.stride, first, head_dim)
-                         : _mm512_setzero_si512();
+      for (__m512i& word : words) {
+        word = _mm512_maskz_loadu_epi16(mask, row);
+        _mm_prefetch(later, _MM_HINT_T0);
+        row += stride;
+        later += stride;
       }
       Transpose(words);
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) {
-        _mm512_store_si512(keys + (first / 2 + i) * kTile + column, words[i]);
-      }
+      for (int i = 0; i < 16; ++i) _mm512_store_si512(at + i * kTile, words[i]);
     }
   }
 }
 
-// values[d][pair] = the components d of two positions; 0 where there is no second one.
-SLUICE_HOT_LOOP void PairValues(const Tile& tile, int32_t head_dim, uint32_t* values) {
-  const __m512i low = _mm512_add_epi16(
-      _mm512_set1_epi32(32 << 16),
-      _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-                         _mm512_set1_epi32(0x10001)));
-  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
-  for (int32_t i = 0; i < tile.n; i += 2) {
-    PrefetchRows(tile, i, i + 2, head_dim);
-    for (int32_t first = 0; first < head_dim; first += 32) {
-      const __m512i even = Components(tile.rows + i * tile.stride, first, head_dim);
-      const __m512i odd = i + 1 < tile.n
-                              ? Components(tile.rows + (i + 1) * tile.stride, first, head_dim)
-                              : _mm512_setzero_si512();
-      uint32_t* at = values + first / kTile * (kTile * kTile / 2) + i / 2 * kTile + first % kTile;
+// values[pair of positions][component] for the first n positions, two at a time.
+SLUICE_HOT_LOOP __attribute__((noinline)) void PairValues(const Tile& tile,
+                                                          int32_t n,
+                                                          int32_t head_dim,
+                                                          uint32_t* values) {
+  const __m512i low = _mm512_load_si512(kPairs.low);
+  const __m512i high = _mm512_load_si512(kPairs.high);
+  const int64_t stride = tile.stride;
+  for (int32_t first = 0; first < head_dim; first += 32) {
+    const __mmask32 mask = MaskOf(first, head_dim);
+    const uint8_t* row = tile.rows + first * 2;
+    const uint8_t* later = tile.later + first * 2;
+    uint32_t* at = values + first / kTile * (kTile * kTile / 2) + first % kTile;
+    for (int32_t i = 0; i < n; i += 2) {
+      const __m512i even = _mm512_maskz_loadu_epi16(mask, row);
+      const __m512i odd = _mm512_maskz_loadu_epi16(mask, row + stride);
+      _mm_prefetch(later, _MM_HINT_T0);
+      _mm_prefetch(later + stride, _MM_HINT_T0);
       _mm512_store_si512(at, _mm512_permutex2var_epi16(even, low, odd));
       _mm512_store_si512(at + 16, _mm512_permutex2var_epi16(even, high, odd));
+      row += 2 * stride;
+      later += 2 * stride;
+      at += kTile;
     }
   }
 }
@@ -266,7 +279,7 @@ SLUICE_HOT_INLINE __m512 StoreProbs(const float* scores, __m512 top, __mmask16 m
   return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(kAll, widened, 16));
 }
 
-SLUICE_HOT_LOOP void Soften(int32_t query, Workspace& work) {
+SLUICE_HOT_LOOP __attribute__((noinline)) void Soften(int32_t query, Workspace& work) {
   const float* scores = work.scores + query * kSpan;
   Bf16* probs = work.probs + query * kSpan;
   const int32_t n = work.n_seen[query];
@@ -328,9 +341,7 @@ struct Reader {
     const bool is_there = later < StepOf(item.end_span * kSpan, false);
     return {.rows = RowsOf(step),
             .stride = item.sequence->keys.row_bytes,
-            .n = Least(kTile, end - position),
-            .later = is_there ? RowsOf(later) : nullptr,
-            .n_later = is_there ? Least(kTile, end - PositionOf(later)) : 0};
+            .later = RowsOf(is_there ? later : step)};
   }
 };
 
@@ -346,10 +357,11 @@ void ScoreSpan(const Reader& reader, int32_t span_first, int32_t n, Workspace& w
   const float factor = reader.params.scale * simd::kLog2OfE;
   for (int32_t offset = 0; offset < n; offset += kTile) {
     const Tile tile = reader.TileAt(span_first + offset, false);
-    TurnKeys(tile, head_dim, work.keys);
+    const int32_t n_here = Least(kTile, n - offset);
+    TurnKeys(tile, n_here, head_dim, work.keys);
     for (int32_t i = FirstThatSees(work, offset); i < work.n_queries;) {
       const int32_t n_together = Least(kTogether, work.n_queries - i);
-      kScoreOf[n_together - 1][(tile.n + 15) / 16 - 1](
+      kScoreOf[n_together - 1][(n_here + 15) / 16 - 1](
           work.q + i * kMaxHeadDim, work.keys, head_dim, factor, work.scores + i * kSpan + offset);
       i += n_together;
     }
@@ -373,7 +385,7 @@ void AddSpanValues(const Reader& reader, int32_t span_first, int32_t n, Workspac
   const int32_t head_dim = reader.params.head_dim;
   for (int32_t offset = 0; offset < n; offset += kTile) {
     const Tile tile = reader.TileAt(span_first + offset, true);
-    PairValues(tile, head_dim, work.values);
+    PairValues(tile, Least(kTile, n - offset), head_dim, work.values);
     int32_t begin = FirstThatSees(work, offset);
     while (begin < work.n_queries) {
       const int32_t n_here = Least(kTile, work.n_seen[begin] - offset);
