@@ -20,8 +20,6 @@ namespace {
 constexpr int32_t kTile = 64;     // positions
 constexpr int32_t kColumns = 32;  // of these, or of components, of which sums are in registers
 constexpr int32_t kTilesOfSpan = kSpan / kTile;
-// A tile is asked for this many earlier: in the time of one memory often does not answer.
-constexpr int kTilesAhead = 2;
 constexpr int kVectors = kColumns / 8;
 constexpr int kTogether = 3;  // queries
 // Queries of an item: turning a tile is then a twentieth of the work.
@@ -308,8 +306,7 @@ struct Reader {
   }
   Tile TileAt(int32_t position, bool is_values) const {
     const int32_t step = StepOf(position, is_values);
-    int32_t later = step;
-    for (int i = 0; i < kTilesAhead; ++i) later = NextStep(later);
+    const int32_t later = NextStep(step);
     const bool is_there = later < StepOf(item.end_span * kSpan, false);
     return {.rows = RowsOf(step),
             .stride = item.sequence->keys.row_bytes,

@@ -19,8 +19,7 @@ namespace {
 
 constexpr int32_t kTile = 64;  // positions, or components, of which sums are in registers
 constexpr int32_t kTilesOfSpan = kSpan / kTile;
-// A tile is asked for this many earlier: in the time of one memory often does not answer.
-constexpr int kTilesAhead = 2;
+constexpr int32_t kLine = 64;
 constexpr int kVectors = kTile / 16;
 constexpr int kTogether = 6;  // queries
 // Queries of an item: turning a tile is then a twentieth of the work.
@@ -70,7 +69,23 @@ constexpr PairIndices MakePairIndices() {
 
 constexpr PairIndices kPairs = MakePairIndices();
 
+// One line of each row of a tile, asked for two rows at a time: memory answers a few dozen lines at
+// once, so turning a tile asks for half of the next one and the products ask for the rest.
+struct Lines {
+  const uint8_t* row;
+  int64_t stride;
+};
+
 int32_t Least(int32_t a, int32_t b) { return a < b ? a : b; }
+
+// In lines of components, the first half rounded up.
+int32_t FirstHalf(int32_t head_dim) { return (head_dim + 63) / 64 * 32; }
+
+Lines SecondHalfOf(const Tile& tile, int32_t head_dim) {
+  return {.row = tile.later + FirstHalf(head_dim) * 2, .stride = tile.stride};
+}
+// One that is there already.
+Lines NoLines(const Tile& tile) { return {.row = tile.rows, .stride = 0}; }
 
 // columns[i][j] = rows[j][i]. The place of a value is 4 bits of row and 4 of column; each round
 // turns these 8 bits by one.
@@ -108,7 +123,7 @@ SLUICE_HOT_LOOP __attribute__((noinline)) void TurnKeys(const Tile& tile,
 #pragma GCC unroll 16
       for (__m512i& word : words) {
         word = _mm512_maskz_loadu_epi16(mask, row);
-        _mm_prefetch(later, _MM_HINT_T0);
+        if (first < FirstHalf(head_dim)) _mm_prefetch(later, _MM_HINT_T0);
         row += stride;
         later += stride;
       }
@@ -135,8 +150,10 @@ SLUICE_HOT_LOOP __attribute__((noinline)) void PairValues(const Tile& tile,
     for (int32_t i = 0; i < n; i += 2) {
       const __m512i even = _mm512_maskz_loadu_epi16(mask, row);
       const __m512i odd = _mm512_maskz_loadu_epi16(mask, row + stride);
-      _mm_prefetch(later, _MM_HINT_T0);
-      _mm_prefetch(later + stride, _MM_HINT_T0);
+      if (first < FirstHalf(head_dim)) {
+        _mm_prefetch(later, _MM_HINT_T0);
+        _mm_prefetch(later + stride, _MM_HINT_T0);
+      }
       _mm512_store_si512(at, _mm512_permutex2var_epi16(even, low, odd));
       _mm512_store_si512(at + 16, _mm512_permutex2var_epi16(even, high, odd));
       row += 2 * stride;
@@ -158,11 +175,12 @@ SLUICE_HOT_INLINE __m512 AddPair(__m512 sum, __m512i a, __m512i b) {
 
 // sums[n][j] += x[n][pair] . panel[pair][j], a pair of bf16 each; x kStride apart.
 template <int kN, int kV, int kStride>
-SLUICE_HOT_INLINE void AddPairs(const Bf16* x,
-                                const uint32_t* panel,
-                                int32_t n_pairs,
-                                __m512 (&sums)[kN][kV]) {
+SLUICE_HOT_INLINE void AddPairs(
+    const Bf16* x, const uint32_t* panel, int32_t n_pairs, Lines lines, __m512 (&sums)[kN][kV]) {
   for (int32_t pair = 0; pair < n_pairs; ++pair) {
+    _mm_prefetch(lines.row, _MM_HINT_T0);
+    _mm_prefetch(lines.row + lines.stride, _MM_HINT_T0);
+    lines.row += 2 * lines.stride;
     __m512i columns[kV];
 #pragma GCC unroll 4
     for (int v = 0; v < kV; ++v) {
@@ -179,13 +197,21 @@ SLUICE_HOT_INLINE void AddPairs(const Bf16* x,
 
 // Of kN queries and the first 16 * kV positions of a tile.
 template <int kN, int kV>
-SLUICE_HOT_LOOP void Score(
-    const Bf16* q, const uint32_t* keys, int32_t head_dim, float factor, float* scores) {
+SLUICE_HOT_LOOP void Score(const Bf16* q,
+                           const uint32_t* keys,
+                           int32_t head_dim,
+                           float factor,
+                           Lines lines,
+                           float* scores) {
   __m512 sums[kN][kV];
   for (auto& row : sums) {
     for (__m512& sum : row) sum = _mm512_setzero_ps();
   }
-  AddPairs<kN, kV, kMaxHeadDim>(q, keys, head_dim / 2, sums);
+  for (int32_t first = 0; first < head_dim / 2; first += kTile / 2) {
+    AddPairs<kN, kV, kMaxHeadDim>(q + 2 * first, keys + first * kTile,
+                                  Least(head_dim / 2 - first, kTile / 2), lines, sums);
+    lines.row += kLine * (lines.stride != 0);
+  }
 #pragma GCC unroll 6
   for (int n = 0; n < kN; ++n) {
 #pragma GCC unroll 4
@@ -198,14 +224,15 @@ SLUICE_HOT_LOOP void Score(
 
 // sums [kN, kTile components] += probs . values of n positions.
 template <int kN>
-SLUICE_HOT_LOOP void AddValues(const Bf16* probs, const uint32_t* values, int32_t n, float* sums) {
+SLUICE_HOT_LOOP void AddValues(
+    const Bf16* probs, const uint32_t* values, int32_t n, Lines lines, float* sums) {
   __m512 sum[kN][kVectors];
 #pragma GCC unroll 6
   for (int i = 0; i < kN; ++i) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) sum[i][v] = _mm512_load_ps(sums + i * kMaxHeadDim + v * 16);
   }
-  AddPairs<kN, kVectors, kSpan>(probs, values, n / 2, sum);
+  AddPairs<kN, kVectors, kSpan>(probs, values, n / 2, lines, sum);
   if (n % 2 != 0) {
     // Only the even one: the other one's value may be anything.
     alignas(64) uint32_t alone[kTile];
@@ -213,7 +240,7 @@ SLUICE_HOT_LOOP void AddValues(const Bf16* probs, const uint32_t* values, int32_
       const __m512i pair = _mm512_load_si512(values + n / 2 * kTile + v * 16);
       _mm512_store_si512(alone + v * 16, _mm512_and_si512(pair, _mm512_set1_epi32(0xFFFF)));
     }
-    AddPairs<kN, kVectors, kSpan>(probs + n - 1, alone, 1, sum);
+    AddPairs<kN, kVectors, kSpan>(probs + n - 1, alone, 1, lines, sum);
   }
 #pragma GCC unroll 6
   for (int i = 0; i < kN; ++i) {
@@ -302,13 +329,13 @@ SLUICE_HOT_LOOP __attribute__((noinline)) void Soften(int32_t query, Workspace& 
   work.span_weights[query] = SumOfLanes(weights);
 }
 
-using ScoreN = void (*)(const Bf16*, const uint32_t*, int32_t, float, float*);
+using ScoreN = void (*)(const Bf16*, const uint32_t*, int32_t, float, Lines, float*);
 template <int kN>
 constexpr ScoreN kScoreOfN[kVectors] = {Score<kN, 1>, Score<kN, 2>, Score<kN, 3>, Score<kN, 4>};
 // [queries - 1][vectors - 1]
 constexpr const ScoreN* kScoreOf[kTogether] = {kScoreOfN<1>, kScoreOfN<2>, kScoreOfN<3>,
                                                kScoreOfN<4>, kScoreOfN<5>, kScoreOfN<6>};
-using AddValuesN = void (*)(const Bf16*, const uint32_t*, int32_t, float*);
+using AddValuesN = void (*)(const Bf16*, const uint32_t*, int32_t, Lines, float*);
 constexpr AddValuesN kAddValuesOf[kTogether] = {AddValues<1>, AddValues<2>, AddValues<3>,
                                                 AddValues<4>, AddValues<5>, AddValues<6>};
 
@@ -336,8 +363,7 @@ struct Reader {
   }
   Tile TileAt(int32_t position, bool is_values) const {
     const int32_t step = StepOf(position, is_values);
-    int32_t later = step;
-    for (int i = 0; i < kTilesAhead; ++i) later = NextStep(later);
+    const int32_t later = NextStep(step);
     const bool is_there = later < StepOf(item.end_span * kSpan, false);
     return {.rows = RowsOf(step),
             .stride = item.sequence->keys.row_bytes,
@@ -359,23 +385,34 @@ void ScoreSpan(const Reader& reader, int32_t span_first, int32_t n, Workspace& w
     const Tile tile = reader.TileAt(span_first + offset, false);
     const int32_t n_here = Least(kTile, n - offset);
     TurnKeys(tile, n_here, head_dim, work.keys);
+    Lines lines = SecondHalfOf(tile, head_dim);
     for (int32_t i = FirstThatSees(work, offset); i < work.n_queries;) {
       const int32_t n_together = Least(kTogether, work.n_queries - i);
-      kScoreOf[n_together - 1][(n_here + 15) / 16 - 1](
-          work.q + i * kMaxHeadDim, work.keys, head_dim, factor, work.scores + i * kSpan + offset);
+      kScoreOf[n_together - 1][(n_here + 15) / 16 - 1](work.q + i * kMaxHeadDim, work.keys,
+                                                       head_dim, factor, lines,
+                                                       work.scores + i * kSpan + offset);
+      lines = NoLines(tile);
       i += n_together;
     }
   }
 }
 
 // The tile at `offset`, of n positions, for queries [begin, end), which see the same of it.
-void AddTile(
-    int32_t begin, int32_t end, int32_t offset, int32_t n, int32_t head_dim, Workspace& work) {
+void AddTile(int32_t begin,
+             int32_t end,
+             int32_t offset,
+             int32_t n,
+             int32_t head_dim,
+             const Tile& tile,
+             Workspace& work) {
   for (int32_t d = 0; d < head_dim; d += kTile) {
+    Lines lines = begin == 0 ? SecondHalfOf(tile, head_dim) : NoLines(tile);
+    lines.row += lines.stride == 0 ? 0 : d / kTile * kLine;
     for (int32_t i = begin; i < end;) {
       const int32_t n_together = Least(kTogether, end - i);
       kAddValuesOf[n_together - 1](work.probs + i * kSpan + offset, work.values + d * (kTile / 2),
-                                   n, work.sums + i * kMaxHeadDim + d);
+                                   n, lines, work.sums + i * kMaxHeadDim + d);
+      lines = NoLines(tile);
       i += n_together;
     }
   }
@@ -391,7 +428,7 @@ void AddSpanValues(const Reader& reader, int32_t span_first, int32_t n, Workspac
       const int32_t n_here = Least(kTile, work.n_seen[begin] - offset);
       int32_t end = begin + 1;
       while (end < work.n_queries && Least(kTile, work.n_seen[end] - offset) == n_here) ++end;
-      AddTile(begin, end, offset, n_here, head_dim, work);
+      AddTile(begin, end, offset, n_here, head_dim, tile, work);
       begin = end;
     }
   }
