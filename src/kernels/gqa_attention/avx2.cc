@@ -9,6 +9,7 @@
 
 #include "kernels/gqa_attention/items.h"
 #include "kernels/gqa_attention/op.h"
+#include "kernels/gqa_attention/tiles.h"
 #include "kernels/simd/dot_panel.h"
 #include "kernels/simd/exp2.h"
 
@@ -17,9 +18,7 @@ namespace {
 
 #define SLUICE_HOT_INLINE SLUICE_HOT_LOOP __attribute__((always_inline)) inline
 
-constexpr int32_t kTile = 64;     // positions
 constexpr int32_t kColumns = 32;  // of these, or of components, of which sums are in registers
-constexpr int32_t kTilesOfSpan = kSpan / kTile;
 constexpr int kVectors = kColumns / 8;
 constexpr int kTogether = 3;  // queries
 // Queries of an item: turning a tile is then a twentieth of the work.
@@ -43,16 +42,6 @@ struct Workspace {
   int32_t n_queries;
   int32_t group;
 };
-
-// Rows of a tile, and of the one that is asked for while it is worked on. There are always kTile of
-// them, for blocks have no fewer; what is in those that nobody wrote yet is not looked at.
-struct Tile {
-  const uint8_t* rows;
-  int64_t stride;  // from row to row
-  const uint8_t* later;
-};
-
-int32_t Least(int32_t a, int32_t b) { return a < b ? a : b; }
 
 // The n components of a row from `first` on, 8 at most, as float32; zeros behind them.
 SLUICE_HOT_INLINE __m256 Components(const uint8_t* row, int32_t n) {
@@ -282,38 +271,6 @@ constexpr ScoreN kScoreOf[kTogether] = {Score<1>, Score<2>, Score<3>};
 using AddValuesN = void (*)(const float*, const float*, int32_t, float*);
 constexpr AddValuesN kAddValuesOf[kTogether] = {AddValues<1>, AddValues<2>, AddValues<3>};
 
-// What an item reads, step by step: tiles of the keys of a span, of its values, of the next keys.
-struct Reader {
-  const Params& params;
-  const Item& item;
-  int32_t end;  // one behind the last position
-
-  static int32_t StepOf(int32_t position, bool is_values) {
-    return (2 * (position / kSpan) + (is_values ? 1 : 0)) * kTilesOfSpan + position % kSpan / kTile;
-  }
-  static int32_t PositionOf(int32_t step) {
-    return step / (2 * kTilesOfSpan) * kSpan + step % kTilesOfSpan * kTile;
-  }
-  int32_t NextStep(int32_t step) const {
-    ++step;
-    while (step < StepOf(item.end_span * kSpan, false) && PositionOf(step) >= end) ++step;
-    return step;
-  }
-  SLUICE_HOT_LOOP const uint8_t* RowsOf(int32_t step) const {
-    const bool is_values = step / kTilesOfSpan % 2 != 0;
-    const PagedRows& pages = is_values ? item.sequence->values : item.sequence->keys;
-    return pages.Row(PositionOf(step)) + int64_t{item.kv_head} * params.head_dim * 2;
-  }
-  Tile TileAt(int32_t position, bool is_values) const {
-    const int32_t step = StepOf(position, is_values);
-    const int32_t later = NextStep(step);
-    const bool is_there = later < StepOf(item.end_span * kSpan, false);
-    return {.rows = RowsOf(step),
-            .stride = item.sequence->keys.row_bytes,
-            .later = RowsOf(is_there ? later : step)};
-  }
-};
-
 // Queries from this one on see position `offset` of the span.
 int32_t FirstThatSees(const Workspace& work, int32_t offset) {
   int32_t query = 0;
@@ -325,7 +282,7 @@ void ScoreSpan(const Reader& reader, int32_t span_first, int32_t n, Workspace& w
   const int32_t head_dim = reader.params.head_dim;
   const float factor = reader.params.scale * simd::kLog2OfE;
   for (int32_t offset = 0; offset < n; offset += kTile) {
-    const Tile tile = reader.TileAt(span_first + offset, false);
+    const Tile tile = TileAt(reader, span_first + offset, false);
     const int32_t n_here = Least(kTile, n - offset);
     TurnKeys(tile, n_here, head_dim, work.keys);
     for (int32_t i = FirstThatSees(work, offset); i < work.n_queries;) {
@@ -353,7 +310,7 @@ void AddTile(
 void AddSpanValues(const Reader& reader, int32_t span_first, int32_t n, Workspace& work) {
   const int32_t head_dim = reader.params.head_dim;
   for (int32_t offset = 0; offset < n; offset += kTile) {
-    const Tile tile = reader.TileAt(span_first + offset, true);
+    const Tile tile = TileAt(reader, span_first + offset, true);
     LoadValues(tile, Least(kTile, n - offset), head_dim, work.values);
     int32_t begin = FirstThatSees(work, offset);
     while (begin < work.n_queries) {
@@ -388,13 +345,6 @@ SLUICE_HOT_LOOP void JoinSpan(int32_t query, bool is_first, int32_t head_dim, Wo
     const __m256 right = _mm256_mul_ps(_mm256_load_ps(sums + d), _mm256_set1_ps(b));
     _mm256_store_ps(total + d, _mm256_add_ps(left, right));
   }
-}
-
-// Which head of the batch a query is.
-int64_t HeadOf(const Params& params, const Item& item, int32_t query) {
-  const int32_t group = params.n_heads / params.n_kv_heads;
-  return (item.first_row + query / group) * params.n_heads + int64_t{item.kv_head} * group +
-         query % group;
 }
 
 SLUICE_HOT_LOOP void Begin(const Params& params, const Item& item, Workspace& work) {

@@ -9,6 +9,7 @@
 
 #include "kernels/gqa_attention/items.h"
 #include "kernels/gqa_attention/op.h"
+#include "kernels/gqa_attention/tiles.h"
 #include "kernels/simd/dot_panel.h"
 #include "kernels/simd/exp2.h"
 
@@ -17,8 +18,6 @@ namespace {
 
 #define SLUICE_HOT_INLINE SLUICE_HOT_LOOP __attribute__((always_inline)) inline
 
-constexpr int32_t kTile = 64;  // positions, or components, of which sums are in registers
-constexpr int32_t kTilesOfSpan = kSpan / kTile;
 constexpr int32_t kLine = 64;
 constexpr int kVectors = kTile / 16;
 constexpr int kTogether = 6;  // queries
@@ -44,14 +43,6 @@ struct Workspace {
   int32_t group;
 };
 
-// Rows of a tile, and of the one that is asked for while it is worked on. There are always kTile of
-// them, for blocks have no fewer; what is in those that nobody wrote yet is not looked at.
-struct Tile {
-  const uint8_t* rows;
-  int64_t stride;  // from row to row
-  const uint8_t* later;
-};
-
 // Of vpermi2w: the first and the last 16 words of two vectors, one of each by turns.
 struct PairIndices {
   alignas(64) uint16_t low[32];
@@ -75,8 +66,6 @@ struct Lines {
   const uint8_t* row;
   int64_t stride;
 };
-
-int32_t Least(int32_t a, int32_t b) { return a < b ? a : b; }
 
 // In lines of components, the first half rounded up.
 int32_t FirstHalf(int32_t head_dim) { return (head_dim + 63) / 64 * 32; }
@@ -339,38 +328,6 @@ using AddValuesN = void (*)(const Bf16*, const uint32_t*, int32_t, Lines, float*
 constexpr AddValuesN kAddValuesOf[kTogether] = {AddValues<1>, AddValues<2>, AddValues<3>,
                                                 AddValues<4>, AddValues<5>, AddValues<6>};
 
-// What an item reads, step by step: tiles of the keys of a span, of its values, of the next keys.
-struct Reader {
-  const Params& params;
-  const Item& item;
-  int32_t end;  // one behind the last position
-
-  static int32_t StepOf(int32_t position, bool is_values) {
-    return (2 * (position / kSpan) + (is_values ? 1 : 0)) * kTilesOfSpan + position % kSpan / kTile;
-  }
-  static int32_t PositionOf(int32_t step) {
-    return step / (2 * kTilesOfSpan) * kSpan + step % kTilesOfSpan * kTile;
-  }
-  int32_t NextStep(int32_t step) const {
-    ++step;
-    while (step < StepOf(item.end_span * kSpan, false) && PositionOf(step) >= end) ++step;
-    return step;
-  }
-  SLUICE_HOT_LOOP const uint8_t* RowsOf(int32_t step) const {
-    const bool is_values = step / kTilesOfSpan % 2 != 0;
-    const PagedRows& pages = is_values ? item.sequence->values : item.sequence->keys;
-    return pages.Row(PositionOf(step)) + int64_t{item.kv_head} * params.head_dim * 2;
-  }
-  Tile TileAt(int32_t position, bool is_values) const {
-    const int32_t step = StepOf(position, is_values);
-    const int32_t later = NextStep(step);
-    const bool is_there = later < StepOf(item.end_span * kSpan, false);
-    return {.rows = RowsOf(step),
-            .stride = item.sequence->keys.row_bytes,
-            .later = RowsOf(is_there ? later : step)};
-  }
-};
-
 // Queries from this one on see position `offset` of the span.
 int32_t FirstThatSees(const Workspace& work, int32_t offset) {
   int32_t query = 0;
@@ -382,7 +339,7 @@ void ScoreSpan(const Reader& reader, int32_t span_first, int32_t n, Workspace& w
   const int32_t head_dim = reader.params.head_dim;
   const float factor = reader.params.scale * simd::kLog2OfE;
   for (int32_t offset = 0; offset < n; offset += kTile) {
-    const Tile tile = reader.TileAt(span_first + offset, false);
+    const Tile tile = TileAt(reader, span_first + offset, false);
     const int32_t n_here = Least(kTile, n - offset);
     TurnKeys(tile, n_here, head_dim, work.keys);
     Lines lines = SecondHalfOf(tile, head_dim);
@@ -421,7 +378,7 @@ void AddTile(int32_t begin,
 void AddSpanValues(const Reader& reader, int32_t span_first, int32_t n, Workspace& work) {
   const int32_t head_dim = reader.params.head_dim;
   for (int32_t offset = 0; offset < n; offset += kTile) {
-    const Tile tile = reader.TileAt(span_first + offset, true);
+    const Tile tile = TileAt(reader, span_first + offset, true);
     PairValues(tile, Least(kTile, n - offset), head_dim, work.values);
     int32_t begin = FirstThatSees(work, offset);
     while (begin < work.n_queries) {
@@ -456,13 +413,6 @@ SLUICE_HOT_LOOP void JoinSpan(int32_t query, bool is_first, int32_t head_dim, Wo
     const __m512 right = _mm512_mul_ps(_mm512_load_ps(sums + d), _mm512_set1_ps(b));
     _mm512_store_ps(total + d, _mm512_add_ps(left, right));
   }
-}
-
-// Which head of the batch a query is.
-int64_t HeadOf(const Params& params, const Item& item, int32_t query) {
-  const int32_t group = params.n_heads / params.n_kv_heads;
-  return (item.first_row + query / group) * params.n_heads + int64_t{item.kv_head} * group +
-         query % group;
 }
 
 SLUICE_HOT_LOOP void Begin(const Params& params, const Item& item, Workspace& work) {

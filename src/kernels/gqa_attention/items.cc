@@ -1,6 +1,7 @@
 #include "kernels/gqa_attention/items.h"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "kernels/simd/exp2.h"
@@ -144,9 +145,9 @@ void RunItems(const Params& params, Stream& stream, const ItemKernel& kernel) {
   if (!kernel.takes_spans || stream.team.n_workers() == 1 || n_spans <= 1 || n_items >= n_wanted) {
     return RunAll(params, WholeItems(params, pieces), kernel, stream);
   }
-  std::vector<float> records(
+  const auto records = std::make_unique_for_overwrite<float[]>(
       static_cast<size_t>(n_rows * params.n_heads * n_spans * (params.head_dim + 2)));
-  const Parts parts{.records = records.data(), .n_spans = n_spans};
+  const Parts parts{.records = records.get(), .n_spans = n_spans};
   RunAll(params, SpanItems(params, pieces, parts), kernel, stream);
   JoinParts(params, pieces, parts);
 }

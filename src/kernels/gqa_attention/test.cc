@@ -204,10 +204,11 @@ TEST(GqaAttention, EveryVariantHasTheBitsOfTheFormula) {
 TEST(GqaAttention, RowsAreIndependent) {
   for (const Isa isa : IsasHere()) {
     for (const Shape& shape : kShapes) {
-      const Text text = MakeText(shape, 133, 11);
+      const Text text = MakeText(shape, 68, 11);
       for (const Arithmetic arithmetic : kBothArithmetics) {
+        if (arithmetic == Arithmetic::kExact && isa != Isa::kRef) continue;
         harness::ExpectRowsAreIndependent(
-            133, arithmetic, [&](int64_t first, int64_t n, Stream& stream) {
+            68, arithmetic, [&](int64_t first, int64_t n, Stream& stream) {
               stream.isas = UpTo(isa);
               return harness::BytesOf(Attend(shape, text, first, n, stream));
             });
