@@ -3,15 +3,28 @@
 //
 //   out[t, h] = sum_p softmax_p(scale * q[t, h] . key[p, g]) * value[p, g],   p = 0 .. t
 //
-// The softmax is taken online over tiles of 64 positions that begin at multiples of 64, so the bits
-// depend on the row alone. Per tile: dots as in op linear, each times scale; the maximum so far;
-//   weight <- weight * exp(old - new) + sum(p)        sum as simd/lane_sum.h, p = exp(score - new)
-//   total  <- total * exp(old - new) + sum(p value)   one chain over the tile's positions, in pairs
-// at the end bf16(total / weight). Probabilities stay float32.
+// Queries and probabilities are rounded to bf16, as all that enters a product; keys and values are
+// stored so. The softmax is taken to the base 2 in spans of 256 positions that begin at multiples
+// of 256, so the bits depend on the row alone. Of one span:
+//
+//   score_p = (bf16(q) . key_p) * (scale * log2 e)   one chain over the components, in pairs
+//   top     = the largest score
+//   prob_p  = bf16(2^(score_p - top))                simd/exp2.h
+//   weight  = sum prob_p                             simd/lane_sum.h
+//   total   = sum prob_p value_p                     one chain over the positions, in pairs, the
+//                                                    last one with 0 if it is alone
+//
+// Chains are those of VDPBF16PS (spec cpu-kernels.md §3.0, rule 1: of a pair the odd one first,
+// each a fused multiply-add). Spans are joined ascending, with a = 2^(top - both), b = 2^(other -
+// both), `both` the larger top: weight * a + other weight * b, totals alike, each product and sum
+// rounded. At the end bf16(total / weight). Denormals are flushed.
+//
+// Exact arithmetic: sums in double, e^x in double, from the same rounded queries and probabilities.
 
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "tensor/formats.h"
 #include "tensor/paged.h"
@@ -22,7 +35,8 @@ namespace sluice::ops::gqa_attention {
 inline constexpr int32_t kMaxHeadDim = 256;
 inline constexpr int32_t kMaxGroup = 64;  // n_heads / n_kv_heads
 
-// Rows of one sequence, by its positions from 0 on: [n_kv_heads, head_dim] bf16 each.
+// Rows of one sequence, by its positions from 0 on: [n_kv_heads, head_dim] bf16 each. Blocks have a
+// multiple of 64 rows, keys and values rows of the same size.
 struct Sequence {
   PagedRows keys;  // rotated
   PagedRows values;
@@ -43,5 +57,21 @@ struct Params {
 };
 
 void Run(const Params& params, Stream& stream);
+
+// What there are variants for, best first.
+std::vector<Isa> Isas();
+// Which one Run takes.
+Isa ChosenIsa(const Params& params, const Stream& stream);
+
+namespace avx512bf16 {
+void Run(const Params& params, Stream& stream);
+}
+namespace avx2 {
+void Run(const Params& params, Stream& stream);
+}
+namespace ref {
+void Run(const Params& params, Stream& stream);
+void RunExact(const Params& params, Stream& stream);
+}  // namespace ref
 
 }  // namespace sluice::ops::gqa_attention

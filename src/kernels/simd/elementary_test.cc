@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/simd/exp2.h"
 #include "kernels/simd/flush_denormals.h"
-#include "kernels/simd/vector_exp.h"
 
 namespace sluice::simd {
 namespace {
@@ -54,26 +54,16 @@ TEST(Elementary, Float32FunctionsAreWithinTwoUlps) {
   EXPECT_LE(silu_error, 2.5);
 }
 
-// Every bit pattern's kind, infinities and NaN included.
-TEST(Elementary, ExpInFourLanesHasTheBitsOfOne) {
-  for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 4 * 10007) {
-    float x[4];
-    for (uint32_t lane = 0; lane < 4; ++lane) {
-      x[lane] = std::bit_cast<float>(static_cast<uint32_t>(bits) + lane * 10007);
-    }
-    const Floats4 got = Exp4Float32(Floats4{x[0], x[1], x[2], x[3]});
-    for (int lane = 0; lane < 4; ++lane) {
-      const float want = ExpFloat32(x[lane]);
-      if (std::isnan(want)) {
-        ASSERT_TRUE(std::isnan(got[lane])) << x[lane];
-      } else {
-        ASSERT_EQ(got[lane], want) << x[lane];
-      }
-    }
+TEST(Elementary, Exp2IsWithinItsErrorOnesAtZeroAndNoNumberForNone) {
+  for (float x = 0; x > -100; x -= 0.00071F) {
+    const double want = std::exp2(double{x});
+    ASSERT_NEAR(Exp2(x), want, 2.9e-6 * want) << x;
   }
-  for (const float x : {kInfinity, -kInfinity, 88.0F, 89.0F, -87.4F, 0.0F}) {
-    EXPECT_EQ(Exp4Float32(Floats4{x, 0, 0, 0})[0], ExpFloat32(x));
-  }
+  EXPECT_EQ(Exp2(0), 1.0F);
+  EXPECT_EQ(Exp2(-0.0F), 1.0F);
+  EXPECT_EQ(Exp2(-1e30F), 0x1p-100F);
+  EXPECT_EQ(Exp2(-kInfinity), 0x1p-100F);
+  EXPECT_TRUE(std::isnan(Exp2(NAN)));
 }
 
 TEST(Elementary, ExpMeetsItsEnds) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "tensor/formats.h"
 #include "tensor/stream.h"
@@ -18,5 +19,23 @@ struct Params {
 };
 
 void Run(const Params& params, Stream& stream);
+
+// What there are variants for, best first.
+std::vector<Isa> Isas();
+// Which one Run takes.
+Isa ChosenIsa(const Params& params, const Stream& stream);
+
+// Values of one work item: several times what a fork and a join of threads cost.
+inline constexpr int64_t kValues = 16 * 1024;
+
+namespace avx512 {
+void Run(const Params& params, Stream& stream);
+}
+namespace avx2 {
+void Run(const Params& params, Stream& stream);
+}
+namespace ref {
+void Run(const Params& params, Stream& stream);
+}
 
 }  // namespace sluice::ops::swiglu
