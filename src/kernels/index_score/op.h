@@ -1,11 +1,14 @@
 // Index scores of the entries a row may see (spec model.md §3.4):
 //   I(j) = bf16(sum_h bf16(w_h * relu(bf16(iq_h . key_j)))), heads ascending
-// Dots as in op linear; the sum over heads is one chain. All roundings to bf16 are the reference's,
+// Dots are one chain, pairs ascending, the odd element first, each product rounded, then added (all
+// are exact, being normal or 0, unless queries and keys are both tiny); the sum over heads is one
+// chain. All roundings to bf16 are the reference's,
 // so equal scores are common.
 
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "tensor/formats.h"
 #include "tensor/paged.h"
@@ -29,6 +32,21 @@ struct Params {
   int64_t stride = 0;
 };
 
+inline constexpr int32_t kMaxHeadDim = 256;
+inline constexpr int32_t kMaxQuery = 8192;  // n_heads * head_dim
+
 void Run(const Params& params, Stream& stream);
+
+// What there are variants for, best first.
+std::vector<Isa> Isas();
+// Which one Run takes.
+Isa ChosenIsa(const Params& params, const Stream& stream);
+
+namespace avx512bf16 {
+void Run(const Params& params, Stream& stream);
+}
+namespace ref {
+void Run(const Params& params, Stream& stream);
+}
 
 }  // namespace sluice::ops::index_score

@@ -1,18 +1,14 @@
 #include <algorithm>
 
-#include "base/check.h"
+#include "kernels/index_score/items.h"
 #include "kernels/index_score/op.h"
 #include "kernels/simd/dot_panel.h"
 #include "kernels/simd/flush_denormals.h"
 
-namespace sluice::ops::index_score {
+namespace sluice::ops::index_score::ref {
 namespace {
 
-constexpr int32_t kTile = simd::kPanelOutputs;  // keys scored together
-// Keys of one work item. Only the split over threads depends on it.
-constexpr int64_t kItemKeys = 16 * kTile;
-constexpr int32_t kMaxHeadDim = 256;
-constexpr int32_t kMaxQuery = 8192;  // n_heads * head_dim
+static_assert(kTile == simd::kPanelOutputs);
 
 // Queries of one row as floats, and the keys of one tile, column by column.
 struct Workspace {
@@ -84,16 +80,15 @@ void ScoreExact(const Workspace& space, const Params& params, const Bf16* weight
   for (int32_t k = 0; k < kTile; ++k) scores[k] = RoundToBf16(static_cast<float>(sums[k]));
 }
 
-// Scores of the keys [begin, end) of one row; space holds its queries.
-void ScoreKeys(const Params& params,
-               int64_t row,
-               int64_t begin,
-               int64_t end,
-               Arithmetic arithmetic,
-               Workspace& space) {
+}  // namespace
+
+void ScoreKeys(
+    const Params& params, int64_t row, int64_t begin, int64_t end, Arithmetic arithmetic) {
+  Workspace space;
+  DecodeQuery(params, row, space);
   const Bf16* weights = params.weights + row * params.n_heads;
   for (int64_t first = begin; first < end; first += kTile) {
-    const int64_t n = std::min<int64_t>(kTile, end - first);
+    const int64_t n = std::min(kTile, end - first);
     DecodeTile(params.rows[row].keys, first, n, params.head_dim, space);
     float scores[kTile];
     if (arithmetic == Arithmetic::kExact) {
@@ -105,31 +100,13 @@ void ScoreKeys(const Params& params,
   }
 }
 
-int64_t ItemsOf(const Row& row) { return (row.n_visible + kItemKeys - 1) / kItemKeys; }
-
-}  // namespace
-
 void Run(const Params& params, Stream& stream) {
-  SLUICE_CHECK(params.head_dim % 32 == 0 && params.head_dim <= kMaxHeadDim);
-  SLUICE_CHECK(params.n_heads * params.head_dim <= kMaxQuery);
-  int64_t n_items = 0;
-  for (int64_t row = 0; row < params.n_rows; ++row) n_items += ItemsOf(params.rows[row]);
-
-  stream.team.Run(n_items, [&](int64_t begin, int64_t end, int32_t) {
+  stream.team.Run(NumItems(params), [&](int64_t begin, int64_t end, int32_t) {
     const simd::FlushDenormals flush(stream.arithmetic);
-    Workspace space;
-    int64_t first_item = 0;  // of the row
-    for (int64_t row = 0; row < params.n_rows && first_item < end; ++row) {
-      const int64_t n = ItemsOf(params.rows[row]);
-      const int64_t from = std::max(begin - first_item, int64_t{0});
-      const int64_t to = std::min(end - first_item, n);
-      first_item += n;
-      if (from >= to) continue;
-      DecodeQuery(params, row, space);
-      const int64_t key_end = std::min(to * kItemKeys, params.rows[row].n_visible);
-      ScoreKeys(params, row, from * kItemKeys, key_end, stream.arithmetic, space);
-    }
+    ForItems(params, begin, end, [&](int64_t row, int64_t first, int64_t last) {
+      ScoreKeys(params, row, first, last, stream.arithmetic);
+    });
   });
 }
 
-}  // namespace sluice::ops::index_score
+}  // namespace sluice::ops::index_score::ref

@@ -205,5 +205,33 @@ TEST(IndexScore, RowsAreIndependent) {
   }
 }
 
+// Scores in an instruction set, and whether that is the one that ran.
+Floats ScoreIn(const Operands& in, Isa isa) {
+  const harness::PagedPool pool =
+      harness::MakePagedPool(in.keys, RowBytes(kFormat, in.head_dim), 4, 5);
+  ThreadTeam team(2);
+  Stream stream{.team = team, .isas = {.all = IsasOfMachine().UpTo(isa)}};
+  EXPECT_EQ(ChosenIsa({.head_dim = in.head_dim}, stream), isa);
+  return Score(in, pool.rows, 0, static_cast<int64_t>(in.n_visible.size()), stream);
+}
+
+// Keys with scales that leave the range of the fast path, and queries that do, among others.
+TEST(IndexScore, EveryVariantHasTheBitsOfTheReference) {
+  for (const Isa isa : Isas()) {
+    if (!IsasOfMachine().Has(isa)) continue;
+    for (const int32_t n_heads : {1, 7, 8, 33}) {
+      Operands in = Random(n_heads, 64, {1, 16, 47, 530});
+      const auto row_bytes = static_cast<size_t>(RowBytes(kFormat, 64));
+      const uint8_t scales[] = {1, 2, 63, 64, 190, 191, 200};
+      for (size_t i = 0; i < std::size(scales); ++i)
+        in.keys[(i + 3) * 9 * row_bytes - 1] = scales[i];
+      EXPECT_EQ(harness::BytesOf(ScoreIn(in, isa)), harness::BytesOf(ScoreIn(in, Isa::kRef)));
+      for (size_t i = 0; i < in.q.size(); i += 5)
+        in.q[i].bits = static_cast<uint16_t>(i % 200 << 5);
+      EXPECT_EQ(harness::BytesOf(ScoreIn(in, isa)), harness::BytesOf(ScoreIn(in, Isa::kRef)));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice::ops::index_score
