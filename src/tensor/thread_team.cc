@@ -59,7 +59,7 @@ struct ThreadTeam::State {
   int64_t n_items = 0;
   RawWork work = nullptr;
   const void* context = nullptr;
-  bool ending = false;
+  std::atomic<bool> ending{false};  // a worker may still look at it for a round that is over
 
   std::atomic<uint32_t> round{0};
   std::atomic<int32_t> n_left{0};  // pieces that are not done
@@ -78,7 +78,7 @@ void ThreadTeam::State::Serve(int32_t worker) noexcept {
     for (int i = 0; i < kSpins && round.load(std::memory_order_acquire) == seen; ++i) Pause();
     round.wait(seen, std::memory_order_acquire);
     seen = round.load(std::memory_order_acquire);
-    if (ending) return;
+    if (ending.load(std::memory_order_relaxed)) return;
     WorkOn(worker, seen);
   }
 }
@@ -112,7 +112,7 @@ ThreadTeam::ThreadTeam(int32_t n_workers)
 }
 
 ThreadTeam::~ThreadTeam() {
-  state_->ending = true;
+  state_->ending.store(true, std::memory_order_relaxed);
   state_->round.fetch_add(1, std::memory_order_release);
   state_->round.notify_all();
   for (std::thread& thread : state_->threads) thread.join();

@@ -20,7 +20,7 @@ Packing::Packing(std::vector<Matrix*> matrices) {
   for (Matrix* matrix : matrices) {
     if (PackedBytes(*matrix) > 0) matrices_.push_back(matrix);
   }
-  std::ranges::stable_sort(matrices_, std::less<>(), [](const Matrix* m) { return m->data; });
+  std::ranges::sort(matrices_, std::less<>(), [](const Matrix* m) { return m->data; });
   const void* before = nullptr;
   for (const Matrix* matrix : matrices_) {
     if (matrix->data != before) total_bytes_ += RoundUp(PackedBytes(*matrix));
