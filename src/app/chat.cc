@@ -13,6 +13,7 @@
 #include "app/codec_tool.h"
 #include "app/command.h"
 #include "app/line_editor.h"
+#include "app/signals.h"
 #include "app/wiring.h"
 #include "base/json.h"
 #include "base/limits.h"
@@ -170,6 +171,7 @@ Status Chat(const Env& env, const Options& options, const AppOptions& serve) {
   history.model = turns->model_name();
   if (options.once.empty()) {
     LineEditor editor;
+    if (editor.is_terminal()) IgnoreInterrupts();
     Talk(*turns, history, editor).Run();
     return Status::Ok();
   }

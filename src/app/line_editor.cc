@@ -87,6 +87,7 @@ LineEditor::Got LineEditor::Read(const std::string& prompt, std::string& line) {
   s.prompt = prompt;
   s.is_cancelled = false;
   int n = 0;
+  el_set(s.editor, EL_PREP_TERM, 1);  // before the prompt shows: keys count from then on
   const char* text = el_gets(s.editor, &n);
   if (s.is_cancelled) {
     line = s.cancelled_text;

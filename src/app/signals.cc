@@ -38,14 +38,16 @@ void BlockSignals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
-InterruptScope::InterruptScope(EventBell& bell) {
+void IgnoreInterrupts() { signal(SIGINT, SIG_IGN); }
+
+InterruptScope::InterruptScope(EventBell& bell) : before_(signal(SIGINT, SIG_IGN)) {
   is_interrupted.store(false);
   SLUICE_CHECK(interrupt_bell.exchange(&bell) == nullptr);
   signal(SIGINT, &OnInterrupt);
 }
 
 InterruptScope::~InterruptScope() {
-  signal(SIGINT, SIG_DFL);
+  signal(SIGINT, before_);
   interrupt_bell.store(nullptr);
 }
 

@@ -30,13 +30,20 @@ class SignalThread {
   std::unique_ptr<State> state_;
 };
 
-// While it lives, Ctrl-C rings the bell instead of ending the process. One at a time; the bell
+// Ctrl-C ends nothing from now on. For a talk in a terminal, which is asked for by keys: one that
+// comes as an answer ends, before the next line is read, must not end the program.
+void IgnoreInterrupts();
+
+// While it lives, Ctrl-C rings the bell instead of what it did before. One at a time; the bell
 // outlives it.
 class InterruptScope {
  public:
   explicit InterruptScope(EventBell& bell);
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
+
+ private:
+  void (*const before_)(int);
 };
 // Whether there was one since the scope began or since this was last asked.
 bool TakeInterrupt();
