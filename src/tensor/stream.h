@@ -3,8 +3,11 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
+#include "tensor/buffer.h"
 #include "tensor/isa.h"
 #include "tensor/thread_team.h"
 
@@ -23,6 +26,14 @@ struct Stream {
   ThreadTeam& team;
   Arithmetic arithmetic = Arithmetic::kFloat32;
   IsaChoice isas;
+  Buffer room;
+
+  // Room for n bytes, any content, of the operator that runs: the next one has it again. Kept, so
+  // that a step allocates nothing once a larger one was run.
+  std::span<std::byte> Room(int64_t n) {
+    if (room.size() < n) room = Buffer(n);
+    return {room.data(), static_cast<size_t>(n)};
+  }
 };
 
 }  // namespace sluice

@@ -410,8 +410,8 @@ void Run(const Params& params, Stream& stream) {
   const Matrix& weight = params.weight;
   if (weight.layout == MatrixLayout::kPacked && params.n_rows <= kFewRows) {
     const int64_t x_stride = RecordsOf(weight) * PackedShapeOf(weight.format).n_inputs;
-    const Buffer floats(params.n_rows * x_stride * int64_t{sizeof(float)});
-    auto* x = reinterpret_cast<float*>(floats.data());
+    const int64_t n_bytes = params.n_rows * x_stride * int64_t{sizeof(float)};
+    auto* x = reinterpret_cast<float*>(stream.Room(n_bytes).data());
     for (int64_t row = 0; row < params.n_rows; ++row) {
       float* in = x + row * x_stride;
       LoadInputs(params.x + row * params.x_stride, weight.n_in, in);

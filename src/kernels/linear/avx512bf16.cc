@@ -429,8 +429,7 @@ void Run(const Params& params, Stream& stream) {
   const Groups groups{.n_rows = params.n_rows,
                       .n = (params.n_rows + max_rows - 1) / max_rows,
                       .n_pairs = RecordsOf(weight) * shape.n_inputs / 2};
-  const Buffer packed(params.n_rows * groups.n_pairs * 4);
-  auto* x = reinterpret_cast<int32_t*>(packed.data());
+  auto* x = reinterpret_cast<int32_t*>(stream.Room(params.n_rows * groups.n_pairs * 4).data());
   if (groups.n == 1) {
     PackRows(params, groups, 0, x);  // quicker than to share it out
   } else {
