@@ -33,6 +33,11 @@ int32_t ComputeOptions::NumThreads() const {
   return std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
 }
 
+void ComputeOptions::ReadVariant(const Environment& environment) {
+  const auto found = environment.find("SLUICE_VARIANT");
+  if (variant.empty() && found != environment.end()) variant = found->second;
+}
+
 Result<IsaChoice> ComputeOptions::Isas() const {
   if (variant.empty()) return IsaChoice{};
   Result<IsaChoice> parsed = ParseIsaChoice(variant);

@@ -20,6 +20,8 @@ struct ComputeOptions {
   void Declare(OptionSet& set, OptionReach reach);
 
   int32_t NumThreads() const;
+  // For commands that read no other variable: SLUICE_VARIANT, unless a flag said it.
+  void ReadVariant(const Environment& environment);
   // kInvalidArgument: of `variant`.
   Result<IsaChoice> Isas() const;
 };

@@ -192,6 +192,7 @@ int GenerateMain(const CommandLine& line) {
   options.Declare(set);
   if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder or file"))
     return *code;
+  options.model.ReadVariant(line.environment);
   if (options.tokens.empty() == options.prompt.empty()) {
     return FailUsage(kCommand, Status::Invalid("one of --prompt and --tokens is wanted"));
   }

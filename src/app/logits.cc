@@ -90,6 +90,7 @@ int LogitsMain(const CommandLine& line) {
   options.Declare(set);
   if (const auto code = ReadUsage(kCommand, line, set, kHelp, "the MODEL folder or file"))
     return *code;
+  options.model.ReadVariant(line.environment);
   if (options.tokens.empty()) return FailUsage(kCommand, Status::Invalid("--tokens is missing"));
   if (options.out.empty()) return FailUsage(kCommand, Status::Invalid("--out is missing"));
   const PosixEnv posix;

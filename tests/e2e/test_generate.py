@@ -109,3 +109,14 @@ def test_a_model_that_computes_no_numbers_is_told(tmp_path):
     file.write_bytes(data)
     (tmp_path / "tokens.json").write_text("[1, 2, 3]")
     refused(run_cli("generate", str(tmp_path / "model"), "--tokens", str(tmp_path / "tokens.json")), "not finite")
+
+
+@pytest.mark.parametrize("command", ["generate", "logits"])
+def test_the_variant_of_kernels_is_a_flag_or_a_variable(command, tmp_path):
+    (tmp_path / "tokens.json").write_text("[1, 2, 3]")
+    ask = [command, str(GOLDEN / "dense/qwen2"), "--tokens", str(tmp_path / "tokens.json")]
+    if command == "logits":
+        ask += ["--out", str(tmp_path / "out.safetensors")]
+    refused(run_cli(*ask, "--variant", "amx"), "variant", "'amx'", "ref")
+    refused(run_cli(*ask, env={"SLUICE_VARIANT": "amx"}), "variant", "'amx'", "ref")
+    assert run_cli(*ask, env={"SLUICE_VARIANT": "ref"}).returncode == 0
