@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "app/app_options.h"
 #include "app/checkup.h"
@@ -32,6 +33,31 @@ constexpr std::string_view kHelp =
     "         the instruction sets of this processor, and which one each operator runs in\n"
     "       sluice doctor path [--json]\n"
     "         the ten hops of a token, with their trace zones\n";
+
+// The rows as a JSON list; write(w, row) writes the fields of one.
+template <typename Rows, typename Write>
+std::string JsonOf(const Rows& rows, const Write& write) {
+  std::string text;
+  JsonWriter w(text);
+  w.Array();
+  for (const auto& row : rows) {
+    w.Object();
+    write(w, row);
+    w.EndObject();
+  }
+  w.EndArray();
+  return text + "\n";
+}
+
+// Options of serve with --json; the exit code if they are wrong.
+std::optional<int> ReadOptions(
+    const CommandLine& line, FileSystem& fs, OptionSet& set, AppOptions& options, bool& json) {
+  options.Declare(set);
+  set.Add("json", &json, {.help = "For programs.", .reach = OptionReach::kFlagOnly});
+  const Status status = options.Read(set, line, fs);
+  if (status.ok()) return std::nullopt;
+  return FailUsage(kCommand, status);
+}
 
 struct LimitRow {
   std::string name;
@@ -76,20 +102,13 @@ std::string LimitsText(const std::vector<LimitRow>& rows) {
 }
 
 std::string LimitsJson(const std::vector<LimitRow>& rows) {
-  std::string text;
-  JsonWriter w(text);
-  w.Array();
-  for (const LimitRow& row : rows) {
-    w.Object();
+  return JsonOf(rows, [](JsonWriter& w, const LimitRow& row) {
     w.Key("name").String(row.name);
     w.Key("value").Int(row.number);
     w.Key("unit").String(row.unit);
     w.Key("limits").String(row.sentence);
     w.Key("origin").String(row.origin);
-    w.EndObject();
-  }
-  w.EndArray();
-  return text + "\n";
+  });
 }
 
 std::string PathText() {
@@ -102,21 +121,14 @@ std::string PathText() {
 }
 
 std::string PathJson() {
-  std::string text;
-  JsonWriter w(text);
-  w.Array();
-  for (const ZoneRow& row : kZones) {
-    w.Object();
+  return JsonOf(kZones, [](JsonWriter& w, const ZoneRow& row) {
     w.Key("hop").Int(row.hop);
     w.Key("zone").String(row.name);
     w.Key("thread").String(row.thread);
     w.Key("file").String(row.file);
     w.Key("function").String(row.function);
     w.Key("from_to").String(row.from_to);
-    w.EndObject();
-  }
-  w.EndArray();
-  return text + "\n";
+  });
 }
 
 std::string ChecksText(const std::vector<Check>& checks) {
@@ -129,20 +141,13 @@ std::string ChecksText(const std::vector<Check>& checks) {
 }
 
 std::string ChecksJson(const std::vector<Check>& checks) {
-  std::string text;
-  JsonWriter w(text);
-  w.Array();
-  for (const Check& check : checks) {
-    w.Object();
-    w.Key("check").String(check.name);
-    w.Key("verdict").String(NameOf(check.verdict));
-    w.Key("finding").String(check.finding);
+  return JsonOf(checks, [](JsonWriter& w, const Check& row) {
+    w.Key("check").String(row.name);
+    w.Key("verdict").String(NameOf(row.verdict));
+    w.Key("finding").String(row.finding);
     w.Key("remedy");
-    check.remedy.empty() ? w.Null() : w.String(check.remedy);
-    w.EndObject();
-  }
-  w.EndArray();
-  return text + "\n";
+    row.remedy.empty() ? w.Null() : w.String(row.remedy);
+  });
 }
 
 int Machine(const CommandLine& line) {
@@ -150,10 +155,7 @@ int Machine(const CommandLine& line) {
   AppOptions options;
   bool json = false;
   OptionSet set;
-  options.Declare(set);
-  set.Add("json", &json, {.help = "For programs.", .reach = OptionReach::kFlagOnly});
-  const Status status = options.Read(set, line, posix.env().fs);
-  if (!status.ok()) return FailUsage(kCommand, status);
+  if (const auto code = ReadOptions(line, posix.env().fs, set, options, json)) return *code;
   const std::vector<Check> checks = CheckUp(posix.env(), options);
   Print(json ? ChecksJson(checks) : ChecksText(checks));
   const bool fails = std::ranges::count(checks, Verdict::kFail, &Check::verdict) > 0;
@@ -165,10 +167,7 @@ int Limits(const CommandLine& line) {
   AppOptions options;
   bool json = false;
   OptionSet set;
-  options.Declare(set);
-  set.Add("json", &json, {.help = "For programs.", .reach = OptionReach::kFlagOnly});
-  const Status status = options.Read(set, line, posix.env().fs);
-  if (!status.ok()) return FailUsage(kCommand, status);
+  if (const auto code = ReadOptions(line, posix.env().fs, set, options, json)) return *code;
   Print(json ? LimitsJson(LimitRows(set)) : LimitsText(LimitRows(set)));
   return kDone;
 }
@@ -215,19 +214,12 @@ std::string OpsText(const std::vector<OpRow>& rows) {
 }
 
 std::string OpsJson(const std::vector<OpRow>& rows) {
-  std::string text;
-  JsonWriter w(text);
-  w.Array();
-  for (const OpRow& row : rows) {
-    w.Object();
+  return JsonOf(rows, [](JsonWriter& w, const OpRow& row) {
     w.Key("operator").String(row.op);
     w.Key("used").String(row.used);
     w.Key("of").String(row.of);
     w.Key("why").String(row.why);
-    w.EndObject();
-  }
-  w.EndArray();
-  return text + "\n";
+  });
 }
 
 // What a matrix in rows or of another format is computed with may be lower.
@@ -236,11 +228,7 @@ int Cpu(const CommandLine& line) {
   AppOptions options;
   bool json = false;
   OptionSet set;
-  options.Declare(set);
-  set.Add("json", &json, {.help = "For programs.", .reach = OptionReach::kFlagOnly});
-  if (Status status = options.Read(set, line, posix.env().fs); !status.ok()) {
-    return FailUsage(kCommand, status);
-  }
+  if (const auto code = ReadOptions(line, posix.env().fs, set, options, json)) return *code;
   const Result<IsaChoice> choice = options.compute.Isas();
   if (!choice) return FailUsage(kCommand, choice.error());
   Print(json ? OpsJson(OpRows(*choice)) : OpsText(OpRows(*choice)));
