@@ -27,7 +27,8 @@ class LoadTeller {
   }
   void Done(Duration took) {
     line_.Clear();
-    Log(LogLevel::kInfo, "the model is loaded", {{"bytes", n_bytes_}, {"took", took}});
+    Log(LogLevel::kInfo, "the model is loaded",
+        {{"bytes_read_and_packed", n_bytes_}, {"took", took}});
   }
   void Failed() { line_.Clear(); }
 

@@ -37,6 +37,9 @@ Result<codec::ScriptBook> ReadScript(FileSystem& files,
 struct Planned {
   MemoryPlan plan;
   std::string text;  // for people
+  // Of a model that will be loaded.
+  int64_t n_bytes = 0;
+  int64_t available = -1;  // memory; -1: nobody knows
 };
 
 // KV blocks of the model without arithmetic, unless kv-memory says how many: 4 million tokens.
@@ -88,16 +91,13 @@ Status LookAtModel(FileSystem& files,
                       .window_bytes = options.prefix_cache ? options.window_memory_bytes : 0,
                       .n_rows = int64_t{options.max_running} + options.n_prefill_chunk}));
   if (options.kv_memory_bytes == 0) found.ShrinkKv();
-  planned = {.plan = found.plan, .text = found.plan.Text(found.machine)};
+  planned = {.plan = found.plan,
+             .text = found.plan.Text(found.machine),
+             .n_bytes = found.total().n_bytes,
+             .available = found.machine ? found.machine->available : -1};
   SLUICE_TRY(CheckKvMemory(options, card.n_context, found.plan));
   Status fits = found.CheckFits();
-  if (fits.ok()) {
-    Log(LogLevel::kInfo, "loading the model: its files are mapped and read once, front to back",
-        {{"bytes", found.total().n_bytes},
-         {"file_system", files.KindOf(options.model)},
-         {"available_bytes", found.machine ? found.machine->available : -1}});
-    return fits;
-  }
+  if (fits.ok()) return fits;
   return {
       fits.code(),
       fmt::format("{}: {}; --kv-memory, --window-memory, --max-running and --context make it less",
@@ -216,6 +216,12 @@ Result<std::unique_ptr<Answering>> Answering::Open(const Env& env,
   answering->memory = std::move(planned.text);
   answering->isas = std::move(isas);
   SLUICE_TRY(answering->OpenService(env, options, planned.plan, n_waiting_max));
+  if (!options.model.empty()) {
+    Log(LogLevel::kInfo, "loading the model: its files are mapped and read once, front to back",
+        {{"bytes", planned.n_bytes},
+         {"file_system", env.fs.KindOf(options.model)},
+         {"available_bytes", planned.available}});
+  }
   return answering;
 }
 
