@@ -197,7 +197,7 @@ Status AppOptions::Check() const {
                     "api-keys-file, or allow-no-key to serve everybody",
                     serve.host));
   }
-  return Status::Ok();
+  return compute.Isas().status();
 }
 
 }  // namespace sluice::app

@@ -156,7 +156,6 @@ int Machine(const CommandLine& line) {
   bool json = false;
   OptionSet set;
   if (const auto code = ReadOptions(line, posix.env().fs, set, options, json)) return *code;
-  if (const auto isas = options.compute.Isas(); !isas) return FailUsage(kCommand, isas.error());
   const std::vector<Check> checks = CheckUp(posix.env(), options);
   Print(json ? ChecksJson(checks) : ChecksText(checks));
   const bool fails = std::ranges::count(checks, Verdict::kFail, &Check::verdict) > 0;

@@ -192,6 +192,8 @@ def test_empty_config(tmp_path):
         ('strict = "yes"\n', ["strict"]),
         ("[table]\nport = 1\n", ["table"]),
         ("port = 1\nport = 2\n", ["port"]),
+        ('variant = "avx3"\n', ["variant", "avx3"]),
+        ('variant = "linaer:ref"\n', ["variant", "linaer"]),
     ],
 )
 def test_bad_config(tmp_path, text, words):
