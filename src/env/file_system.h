@@ -42,11 +42,8 @@ class MappedFile {
     kDrop,        // not soon again: the pages may go
   };
   void Advise(Advice advice, int64_t begin, int64_t n_bytes) const;
-  // Whether `part` lies in bytes().
-  bool Holds(ConstBytes part) const {
-    return part.data() >= bytes_.data() &&
-           part.data() + part.size() <= bytes_.data() + bytes_.size();
-  }
+  // kDrop for `part`, if that lies in bytes().
+  void Drop(ConstBytes part) const;
 
  private:
   friend class PosixFileSystem;

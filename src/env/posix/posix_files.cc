@@ -145,6 +145,13 @@ void MappedFile::Advise(Advice advice, int64_t begin, int64_t n_bytes) const {
           static_cast<size_t>(begin - first + n_bytes), kind);
 }
 
+void MappedFile::Drop(ConstBytes part) const {
+  const bool is_here =
+      part.data() >= bytes_.data() && part.data() + part.size() <= bytes_.data() + bytes_.size();
+  if (!is_here) return;
+  Advise(Advice::kDrop, part.data() - bytes_.data(), static_cast<int64_t>(part.size()));
+}
+
 std::string PosixFileSystem::KindOf(std::string_view path) {
   // Not in linux/magic.h.
   constexpr int64_t kFuse = 0x65735546, kZfs = 0x2fc12fc1, kExfat = 0x2011bab0, kNtfs = 0x7366746e;

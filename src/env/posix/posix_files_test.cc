@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -70,6 +71,11 @@ TEST_F(PosixFolder, AdviceChangesNoByte) {
     file->Advise(advice, 100'000, 0);
     EXPECT_EQ(Text(*file), text);
   }
+  file->Drop(file->bytes().subspan(5'000, 60'000));
+  EXPECT_EQ(Text(*file), text);
+  std::string elsewhere(10'000, 'z');
+  file->Drop(std::as_bytes(std::span(elsewhere)));  // nothing of the file
+  EXPECT_EQ(elsewhere, std::string(10'000, 'z'));
   EXPECT_DEATH(file->Advise(Advice::kDrop, 1, 100'000), "");
 }
 

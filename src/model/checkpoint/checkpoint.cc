@@ -204,11 +204,7 @@ const Checkpoint::Tensor* Checkpoint::Find(std::string_view name) const {
 }
 
 void Checkpoint::Drop(ConstBytes bytes) const {
-  for (const MappedFile& file : mapped_) {
-    if (!file.Holds(bytes)) continue;
-    file.Advise(MappedFile::Advice::kDrop, bytes.data() - file.bytes().data(),
-                static_cast<int64_t>(bytes.size()));
-  }
+  for (const MappedFile& file : mapped_) file.Drop(bytes);
 }
 
 }  // namespace sluice::model

@@ -352,10 +352,4 @@ Status CheckFinite(std::string_view name, const Matrix& matrix, int64_t first, i
                       is_block ? "has a scale that is infinite or NaN" : "is infinite or NaN")};
 }
 
-void GgufFile::Drop(ConstBytes bytes) const {
-  if (!mapped_.Holds(bytes)) return;  // parsed from memory
-  mapped_.Advise(MappedFile::Advice::kDrop, bytes.data() - mapped_.bytes().data(),
-                 static_cast<int64_t>(bytes.size()));
-}
-
 }  // namespace sluice::model

@@ -92,7 +92,7 @@ class GgufFile {
   const GgufTensor* FindTensor(std::string_view name) const;           // null: there is none
   ConstBytes BytesOf(const GgufTensor& tensor) const;
   // These bytes of a tensor will not be read again soon: their memory may go.
-  void Drop(ConstBytes bytes) const;
+  void Drop(ConstBytes bytes) const { mapped_.Drop(bytes); }
   // A tensor of one or two dimensions; one dimension is a single row.
   Matrix MatrixOf(const GgufTensor& tensor) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -10,8 +11,8 @@
 namespace sluice::model {
 namespace {
 
-int64_t RoundUp(int64_t n) {
-  return (n + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+std::span<std::byte> TakeRoom(const Matrix& matrix, Arena& arena) {
+  return arena.Take<std::byte>(PackedBytes(matrix));
 }
 
 }  // namespace
@@ -21,18 +22,21 @@ Packing::Packing(std::vector<Matrix*> matrices) {
     if (PackedBytes(*matrix) > 0) matrices_.push_back(matrix);
   }
   std::ranges::sort(matrices_, std::less<>(), [](const Matrix* m) { return m->data; });
+  Arena counting;
   const void* before = nullptr;
   for (const Matrix* matrix : matrices_) {
-    if (matrix->data != before) total_bytes_ += RoundUp(PackedBytes(*matrix));
+    if (matrix->data != before) TakeRoom(*matrix, counting);
     before = matrix->data;
   }
+  total_bytes_ = counting.n_taken();
   memory_ = Buffer(total_bytes_, Buffer::Pages::kHuge);
+  room_ = Arena({memory_.data(), static_cast<size_t>(total_bytes_)});
 }
 
 ConstBytes Packing::Step(ThreadTeam& team) {
   SLUICE_CHECK(!done());
   const Matrix from = *matrices_[next_];
-  std::byte* out = memory_.data() + done_bytes_;
+  std::byte* out = TakeRoom(from, room_).data();
   const bool packs = CanPack(from);
   if (packs) {
     team.Run(StripesOf(from), [&](int64_t begin, int64_t end, int32_t) {
@@ -46,7 +50,6 @@ ConstBytes Packing::Step(ThreadTeam& team) {
   for (; !done() && matrices_[next_]->data == from.data; ++next_) {
     if (packs) *matrices_[next_] = packed;
   }
-  done_bytes_ += RoundUp(PackedBytes(from));
   if (!packs) return {};
   return {static_cast<const std::byte*>(from.data),
           static_cast<size_t>(from.n_out * RowBytesOf(from))};

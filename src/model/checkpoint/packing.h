@@ -28,8 +28,8 @@ class Packing {
   // dropped from memory.
   ConstBytes Step(ThreadTeam& team);
 
-  int64_t done_bytes() const { return done_bytes_; }    // packed
-  int64_t total_bytes() const { return total_bytes_; }  // of those that have a packed form
+  int64_t done_bytes() const { return room_.n_taken(); }  // packed
+  int64_t total_bytes() const { return total_bytes_; }    // of those that have a packed form
 
   // Once done: what the packed matrices lie in.
   Buffer Take();
@@ -38,7 +38,7 @@ class Packing {
   std::vector<Matrix*> matrices_;  // the same weight side by side
   size_t next_ = 0;
   Buffer memory_;
-  int64_t done_bytes_ = 0;
+  Arena room_;  // in memory_
   int64_t total_bytes_ = 0;
 };
 
