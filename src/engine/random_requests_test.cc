@@ -98,6 +98,8 @@ Said Alone(const TinyModel& tiny, const wire::GenerateRequest& request, Prefill 
   const model::ModelInfo& info = Shared(tiny).info();
   OneSequence run(tiny, kContextTokens);
   const auto n_prompt = static_cast<int32_t>(request.prompt->size());
+  // The last token does not go through the model.
+  const int32_t n_max = std::min(request.n_max, kContextTokens - n_prompt + 1);
   const std::optional<int32_t> n_top = request.sampling.n_prompt_logprobs;
   const bool is_cut = info.window > 0 && prefill == Prefill::kCompact && !n_top;
   const int32_t decoder_begin = is_cut ? std::max(0, n_prompt - info.window) : 0;
@@ -118,7 +120,7 @@ Said Alone(const TinyModel& tiny, const wire::GenerateRequest& request, Prefill 
       const auto row = std::span(rows).subspan((i - 1) * n_vocab, n_vocab);
       AddScores({LogprobOf(row, next[i], *n_top)}, said);
     }
-    if (std::ssize(tokens) >= request.n_max) break;
+    if (std::ssize(tokens) >= n_max) break;
     std::vector<float> logits(rows.end() - static_cast<std::ptrdiff_t>(n_vocab), rows.end());
     Adjust({.sampling = request.sampling,
             .banned = {},
@@ -133,7 +135,7 @@ Said Alone(const TinyModel& tiny, const wire::GenerateRequest& request, Prefill 
     Count(token, history);
     tokens.push_back(token.value);
     next = {token};
-    if (std::ssize(tokens) >= request.n_max) break;
+    if (std::ssize(tokens) >= n_max) break;
   }
   return said;
 }
