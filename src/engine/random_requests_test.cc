@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "engine/engine_test_impl.h"
 #include "engine/tiny_models_test_impl.h"
+#include "tensor/isa.h"
 
 namespace sluice::engine {
 namespace {
@@ -147,7 +148,8 @@ struct Setting {
   bool prefix_cache;
   bool small_pool;  // a tenth of what the sequences could need
   Prefill prefill = Prefill::kCompact;
-  bool store = false;  // that is late and fails, and then serves a second engine
+  bool store = false;          // that is late and fails, and then serves a second engine
+  Isa isa = Isa::kAvx512Bf16;  // the highest that may be used
 };
 
 // Every two values of two fields meet somewhere.
@@ -171,10 +173,10 @@ constexpr Setting kSettings[] = {
 };
 
 std::string NameOf(const Setting& s) {
-  return fmt::format("{} at once, {} rows, {} threads, cache {}, pool {}, {}, store {}",
-                     s.max_running, s.n_prompt_rows, s.n_threads, s.prefix_cache,
-                     s.small_pool ? "small" : "large",
-                     s.prefill == Prefill::kCompact ? "compact" : "full", s.store);
+  return fmt::format(
+      "{} at once, {} rows, {} threads, cache {}, pool {}, {}, store {}, {}", s.max_running,
+      s.n_prompt_rows, s.n_threads, s.prefix_cache, s.small_pool ? "small" : "large",
+      s.prefill == Prefill::kCompact ? "compact" : "full", s.store, sluice::NameOf(s.isa));
 }
 
 constexpr kv::MemoryStore::Faults kFaults{.find_fails = 10,
@@ -206,6 +208,7 @@ Batch::Counts RunTogether(const TinyModel& tiny,
                      .prefill = setting.prefill,
                      .replay = Replay::kExact,
                      .n_threads = setting.n_threads,
+                     .isas = {.all = IsasOfMachine().UpTo(setting.isa), .of_op = {}},
                      .store = store,
                      .checks_invariants = true},
       Load(tiny));
@@ -344,6 +347,17 @@ TEST_P(RandomRequests, TokensAreThoseOfTheRequestAlone) {
   if (GetParam().is_slow) GTEST_SKIP() << "in the slow suite";
   CheckAll(GetParam(), 20,
            std::span(settings).first(kHasThreadSanitizer ? 1 : std::size(settings)));
+}
+
+TEST_P(RandomRequests, AnInstructionSetChangesNothing) {
+  if (GetParam().is_slow || kHasThreadSanitizer) GTEST_SKIP() << "too slow";
+  std::vector<Setting> settings;
+  for (const Isa isa : kIsas) {
+    if (!IsasOfMachine().Has(isa)) continue;
+    settings.push_back(
+        {.max_running = 3, .n_prompt_rows = 64, .n_threads = 2, .prefix_cache = true, .isa = isa});
+  }
+  CheckAll(GetParam(), 4, settings);
 }
 
 // ctest -L slow

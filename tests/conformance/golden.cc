@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "model/checkpoint/packing.h"
 #include "model/deepseek_v41/engram_tokens.h"
 #include "tensor/formats.h"
 
@@ -29,6 +30,14 @@ Status ReadTensors(const MappedFile& file, std::map<std::string, Tensor>& into) 
                         .bytes = {data, data + entry.n_bytes}};
   }
   return Status::Ok();
+}
+
+// As loading does.
+Buffer Pack(std::vector<Matrix*> matrices) {
+  ThreadTeam team(1);
+  model::Packing packing(std::move(matrices));
+  while (!packing.done()) packing.Step(team);
+  return packing.Take();
 }
 
 }  // namespace
@@ -67,6 +76,7 @@ Result<std::unique_ptr<Golden>> Golden::Open(FileSystem& fs, const std::string& 
   golden->checkpoint = std::make_unique<model::Checkpoint>(std::move(checkpoint));
   SLUICE_TRY(v41::Config config, v41::Config::Parse(golden->checkpoint->config_text()));
   SLUICE_TRY(v41::Weights weights, v41::Weights::Bind(*golden->checkpoint, config));
+  golden->packed = Pack(weights.ToPack(config));
   SLUICE_TRY(std::vector<int32_t> classes, v41::LoadTokenClasses(fs, folder, config));
   golden->model = std::make_unique<v41::DeepseekV41>(
       v41::DeepseekV41::Params{.config = std::move(config),

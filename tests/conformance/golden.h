@@ -16,6 +16,7 @@
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/safetensors.h"
 #include "model/deepseek_v41/deepseek_v41.h"
+#include "tensor/buffer.h"
 #include "tensor/dtype.h"
 
 namespace sluice::conformance {
@@ -47,6 +48,7 @@ struct Golden {
   std::vector<TokenId> prompt;
   std::vector<TokenId> image_prompt;
   std::unique_ptr<model::Checkpoint> checkpoint;
+  Buffer packed;  // what of the weights kernels read in an order of their own
   std::unique_ptr<model::deepseek_v41::DeepseekV41> model;
 };
 

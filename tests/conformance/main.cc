@@ -1,5 +1,6 @@
 // model_conformance DIR...: holds the model against golden folders, in exact arithmetic and in
-// float32. One line per tensor and arithmetic; ends with "N passed, N failed".
+// float32, and every instruction set of this machine against `ref`. One line per tensor and
+// arithmetic; ends with "N passed, N failed".
 
 #include <fmt/format.h>
 
@@ -55,12 +56,27 @@ Tolerance ToleranceOf(std::string_view name) {
 // Handed to the model, not computed by it.
 bool IsInput(std::string_view name) { return name.starts_with("image") && name.ends_with(".rows"); }
 
-void Compare(const Golden& golden, Arithmetic arithmetic, Count& count) {
+using Tensors = std::map<std::string, Tensor>;
+
+Tensors Compute(const Golden& golden, Arithmetic arithmetic, Isa isa) {
   ThreadTeam team(1);  // threads change no bit, and cost time on a busy machine
-  Stream stream{.team = team, .arithmetic = arithmetic};
-  const bool is_exact = arithmetic == Arithmetic::kExact;
+  Stream stream{.team = team,
+                .arithmetic = arithmetic,
+                .isas = {.all = IsasOfMachine().UpTo(isa), .of_op = {}}};
   Runs runs(golden, stream);
-  const std::map<std::string, Tensor>& computed = runs.All();
+  return runs.All();
+}
+
+void Tell(const Verdict& verdict, std::string_view how, std::string_view name, Count& count) {
+  ++(verdict.passed ? count.n_passed : count.n_failed);
+  std::puts(
+      fmt::format("{} {:<10} {}: {}", verdict.passed ? "ok    " : "FAILED", how, name, verdict.text)
+          .c_str());
+}
+
+Tensors CompareWithGolden(const Golden& golden, Arithmetic arithmetic, Count& count) {
+  const bool is_exact = arithmetic == Arithmetic::kExact;
+  Tensors computed = Compute(golden, arithmetic, Isa::kRef);
   for (const auto& [name, tensor] : golden.tensors) {
     if (IsInput(name)) continue;
     const auto actual = computed.find(name);
@@ -69,10 +85,18 @@ void Compare(const Golden& golden, Arithmetic arithmetic, Count& count) {
       verdict = is_exact ? CompareExact(tensor, actual->second)
                          : CompareFloat32(tensor, actual->second, ToleranceOf(name));
     }
-    ++(verdict.passed ? count.n_passed : count.n_failed);
-    std::puts(fmt::format("{} {} {}: {}", verdict.passed ? "ok    " : "FAILED",
-                          is_exact ? "exact  " : "float32", name, verdict.text)
-                  .c_str());
+    Tell(verdict, is_exact ? "exact" : "float32", name, count);
+  }
+  return computed;
+}
+
+// What every instruction set computes are the bits of `ref`.
+void CompareWithRef(const Golden& golden, const Tensors& of_ref, Isa isa, Count& count) {
+  const Tensors computed = Compute(golden, Arithmetic::kFloat32, isa);
+  for (const auto& [name, tensor] : of_ref) {
+    const Verdict verdict{.passed = computed.at(name).bytes == tensor.bytes,
+                          .text = "the bits of ref"};
+    Tell(verdict, NameOf(isa), name, count);
   }
 }
 
@@ -90,8 +114,10 @@ int Main(int argc, char** argv) {
       ++count.n_failed;
       continue;
     }
-    for (Arithmetic arithmetic : {Arithmetic::kExact, Arithmetic::kFloat32}) {
-      Compare(**golden, arithmetic, count);
+    CompareWithGolden(**golden, Arithmetic::kExact, count);
+    const Tensors of_ref = CompareWithGolden(**golden, Arithmetic::kFloat32, count);
+    for (const Isa isa : kIsas) {
+      if (isa != Isa::kRef && IsasOfMachine().Has(isa)) CompareWithRef(**golden, of_ref, isa, count);
     }
   }
   std::puts(fmt::format("{} passed, {} failed", count.n_passed, count.n_failed).c_str());
