@@ -15,7 +15,7 @@ from harness import metrics
 from harness.server import Server, binary, environment, run_cli, wait_until
 
 # How much later than scripted things may be on a busy machine, in milliseconds.
-SLACK_MS = 150
+SLACK_MS = 500
 
 TEN_EVENTS = {"times": "always", "out": "</think>0123456789", "first_ms": 120, "pace_ms": 20}
 
@@ -38,6 +38,7 @@ def test_measured_times_are_the_scripted_ones():
     assert report["itl_ms"]["count"] == 6 * 9 and report["output_events"] == 60
     assert 20 * 0.9 <= report["itl_ms"]["mean"] <= 20 + SLACK_MS / 9, report
     assert 300 * 0.99 <= report["e2e_ms"]["p50"] <= 320 + SLACK_MS, report
+    assert report["e2e_ms"]["p50"] - report["ttft_ms"]["p50"] >= 9 * 20 * 0.9, report
     assert report["output_tokens"] in (60, 66), report  # the end token may count
     assert report["prompt_tokens"] > 6 * 20 and report["cached_tokens"] == 0
 
@@ -64,15 +65,15 @@ def test_report_for_people():
 
 
 def test_closed_loop_keeps_that_many_in_flight():
-    line = {"times": "always", "out": "</think>a", "first_ms": 150}
+    line = {"times": "always", "out": "</think>a", "first_ms": 500}
     with Server(script=[line]) as server:
         start = time.monotonic()
         report = bench(server, "--requests", 12, "--concurrency", 4)
         took = time.monotonic() - start
     assert report["done"] == 12
     # Three rounds of four, one after the other.
-    assert 0.45 <= report["elapsed_s"] <= took, report
-    assert report["elapsed_s"] < 12 * 0.15, report
+    assert 1.5 <= report["elapsed_s"] <= took, report
+    assert report["elapsed_s"] < 12 * 0.5, report
 
 
 def test_duration_ends_a_closed_loop():
@@ -268,7 +269,7 @@ def test_a_trace_over_the_other_apis(tmp_path, api):
 def test_conversations_run_beside_each_other_and_end_where_one_is_not_answered(tmp_path):
     script = [
         {"when": {"last": "bad"}, "refuse": "rate_limit"},
-        {"times": "always", "out": "</think>ok", "first_ms": 200},
+        {"times": "always", "out": "</think>ok", "first_ms": 500},
     ]
     lines = [{"turns": [{"user": "good"}, {"user": "good"}]}, {"turns": [{"user": "bad"}] * 3}]
     trace = tmp_path / "trace.jsonl"
@@ -276,7 +277,7 @@ def test_conversations_run_beside_each_other_and_end_where_one_is_not_answered(t
     with Server(script=script) as server:
         report = bench(server, "--trace", trace, "--concurrency", 3)
     assert report["done"] == 4 and report["refused"] == {"429": 1}, report
-    assert report["turns_not_sent"] == 2 and report["elapsed_s"] < 0.8, report
+    assert report["turns_not_sent"] == 2 and report["elapsed_s"] < 4 * 0.5, report
 
 
 def test_requests_of_a_file_are_sent_in_turn(tmp_path):
@@ -346,14 +347,14 @@ def test_progress_is_shown_on_a_terminal_only():
         shown = os.read(ours, 65536).decode()
         os.close(ours)
     assert done.returncode == 0 and json.loads(done.stdout)["done"] == 4
-    assert re.search(r"\r0\.5 s: 2 sent, 1 done, 0 refused, 0 failed, 1 in flight", shown), shown
+    assert re.search(r"\r\d\.\d s: [1-4] sent, [0-3] done, 0 refused, 0 failed, 1 in flight", shown), shown
 
 
 def test_a_closed_loop_does_not_storm_a_server_that_is_not_there():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     report = bench(None, "--duration", "500ms", code=1, port=port)
-    assert 3 <= report["failed"]["connect"] <= 6, report
+    assert 2 <= report["failed"]["connect"] <= 6, report
 
 
 def test_an_idle_connection_that_the_server_closed_is_opened_again(tmp_path):

@@ -57,7 +57,7 @@ def attack(seed, n):
         growth = server.rss_bytes() - warm
         probe.finish()
         assert server.alive()
-        wait_until(lambda: metrics.running(server) == 0, 5, "everything ended")
+        wait_until(lambda: metrics.running(server) == 0, 20, "everything ended")
         print(f"{n} requests, {growth >> 10} KiB more, {attacker.statuses}")
         limit = (64 if server.is_sanitized() else 16) << 20
         assert growth < limit, f"memory grew by {growth} bytes"

@@ -259,7 +259,7 @@ def test_closing_a_stream_of_several_choices_cancels_all():
     with Server(script=[LONG]) as server:
         stream = ask(client(server), stream=True, n=4)
         next(stream)
-        wait_until(lambda: metrics.running(server) == 4, 5, "four choices running")
+        wait_until(lambda: metrics.running(server) == 4, 20, "four choices running")
         stream.close()
         metrics.wait_running(server, 0)
 
@@ -271,7 +271,7 @@ def test_closing_outside_a_stream_cancels():
             target=lambda: pytest.raises(openai.APIError, ask, sdk, timeout=1)
         )
         thread.start()
-        wait_until(lambda: metrics.running(server) == 1, 5, "the request running")
+        wait_until(lambda: metrics.running(server) == 1, 20, "the request running")
         thread.join()
         metrics.wait_running(server, 0)
         assert metrics.value(server, "client_disconnects_total") == 1

@@ -152,7 +152,7 @@ def test_stored_responses_are_counted_and_grow_old():
     options = ["--stored-response-age", "3s"]
     with Server(script=[{"out": "</think>a", "times": "always"}], options=options) as server:
         first = made(server.port)
-        wait_until(lambda: metrics.value(server, "stored_responses") == 1, 5, "one kept")
+        wait_until(lambda: metrics.value(server, "stored_responses") == 1, 20, "one kept")
         assert metrics.value(server, "stored_response_bytes") > 0
         wait_until(lambda: metrics.value(server, "stored_responses") == 0, 10, "none kept")
         assert once(server.port, request_bytes("GET", f"{PATH}/{first['id']}")).status == 404
@@ -163,6 +163,6 @@ def test_a_client_that_leaves_is_not_kept():
         with Connection(server.port) as c:
             c.send(request_bytes("POST", PATH, (), body(stream=True, **OFF)))
             c.read_head()
-            wait_until(lambda: metrics.running(server) == 1, 5, "the request running")
+            wait_until(lambda: metrics.running(server) == 1, 20, "the request running")
         metrics.wait_running(server, 0)
         assert metrics.value(server, "stored_responses") == 0

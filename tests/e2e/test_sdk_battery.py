@@ -124,7 +124,7 @@ def test_an_error_in_a_stream_is_raised(surface, sdk, mark):
 
 
 def one_runs(server):
-    wait_until(lambda: metrics.running(server) == 1, 5, "the request running")
+    wait_until(lambda: metrics.running(server) == 1, 20, "the request running")
 
 
 def none_runs_after_leaving(server):

@@ -62,7 +62,7 @@ def abort_storm(seed, n_rounds, n, tls_options=()):
         marks = []
         for _ in range(n_rounds):
             storm(server.port, rng, n, tls)
-            wait_until(calm, 5, "everything cancelled")
+            wait_until(calm, 20, "everything cancelled")
             wait_until(
                 lambda: metrics.value(server, "connections_open") <= 2, 5, "every connection gone"
             )
@@ -97,20 +97,22 @@ def test_cancel_storm_during_drain(seed):
     rng = random.Random(seed)
     script = [{"out": "x" * 60, "pace_ms": 5, "times": "always"}]
     with Server(script=script, options=["--drain-timeout", "1s"]) as server:
+        stays = Connection(server.port)
+        stays.send(chat_request(stream=True, n=2, **OFF))
+        wait_until(lambda: metrics.running(server) > 0, 20, "the first stream running")
         connections = [Connection(server.port) for _ in range(60)]
         for c in connections:
             c.send(chat_request(stream=True, n=2, **OFF))
-        wait_until(lambda: metrics.running(server) > 0, 5, "streams running")
         server.process.terminate()
         for c in connections:
             if rng.random() < 0.6:
                 time.sleep(rng.random() * 0.01)
                 c.reset()
+        assert outcome_during_drain(stays) in ("answered", "ended"), "it ran before the drain"
         outcomes = collections.Counter(
             outcome_during_drain(c) for c in connections if c.sock.fileno() >= 0
         )
         print(outcomes)
-        assert outcomes["answered"] > 0
         assert server.wait(20) == 0
 
 
@@ -157,4 +159,4 @@ def test_key_reloads_during_requests(seed, tmp_path):
         assert statuses <= {200, 401, 429} and {200, 401} <= statuses, statuses
         for c in connections:
             c.close()
-        wait_until(lambda: metrics.running(server) == 0, 5, "everything ended")
+        wait_until(lambda: metrics.running(server) == 0, 20, "everything ended")

@@ -46,7 +46,7 @@ def test_client_that_takes_nothing_is_disconnected():
     with Server(script=[LONG], options=["--write-timeout", "300ms"]) as server:
         with Connection(server.port, receive_buffer=4096) as slow:
             slow.send(chat_request(stream=True, **ALL_OF_IT))
-            wait_until(lambda: metrics.running(server) == 1, 5, "the stream running")
+            wait_until(lambda: metrics.running(server) == 1, 20, "the stream running")
             metrics.wait_running(server, 0, seconds=10)
             assert metrics.value(server, "client_disconnects_total") == 1
 
@@ -256,7 +256,7 @@ def test_connection_limit():
             except (Closed, OSError):
                 return False  # the closed one is not gone yet
 
-        wait_until(one_more_is_served, 5, "a place for another connection")
+        wait_until(one_more_is_served, 20, "a place for another connection")
         for c in first:
             c.close()
 
@@ -310,7 +310,7 @@ def test_buffered_bytes_limit():
         assert {c.read().status for c in refused} == {503}
         for c in open_ones:
             c.close()
-        wait_until(lambda: metrics.value(server, "bytes_buffered") == 0, 5, "the memory given back")
+        wait_until(lambda: metrics.value(server, "bytes_buffered") == 0, 20, "the memory given back")
 
 
 def test_deadline_of_a_stream_that_is_not_read():
@@ -320,7 +320,7 @@ def test_deadline_of_a_stream_that_is_not_read():
         with Connection(server.port, receive_buffer=4096) as slow:
             slow.send(chat_request(stream=True, max_tokens=300_000, **OFF))
             head = slow.read_head()
-            wait_until(lambda: metrics.running(server) == 1, 5, "the stream running")
+            wait_until(lambda: metrics.running(server) == 1, 20, "the stream running")
             wait_until(lambda: metrics.running(server) == 0, 10, "its deadline passed")
             answer = sse.read_stream(b"".join(slow.pieces(head)).decode())
             assert answer.error["type"] == "timeout_error"
@@ -350,4 +350,4 @@ def test_many_choices_with_heartbeats():
         response = once(server.port, chat_request(stream=True, n=16, **OFF))
         answer = sse.read_stream(response.body.decode())
         assert {c.content for c in answer.choices.values()} == {"ab"}
-        assert len(answer.choices) == 16 and 2 <= answer.n_comments <= 6
+        assert len(answer.choices) == 16 and 1 <= answer.n_comments < 16, "one heartbeat for all choices"
