@@ -28,11 +28,11 @@ CALL = (
 @pytest.mark.parametrize("where", ["queue", "prompt", "answer", "markup"])
 def test_c81_a_client_that_goes_away_frees_its_place(where, how):
     """sglang#37833: "15,000 orphan outputs for one request"."""
-    line = {
-        "queue": {"out": "x" * 1000, "pace_ms": 5},
+    line = {  # none ends by itself while somebody waits for its end
+        "queue": {"out": "x" * 20_000, "pace_ms": 5},
         "prompt": {"out": "x", "first_ms": 60_000},
-        "answer": {"out": "x" * 5000, "pace_ms": 5},
-        "markup": {"out": "so" + CALL, "pace_ms": 5},  # held back until the parser knows
+        "answer": {"out": "x" * 20_000, "pace_ms": 5},
+        "markup": {"out": "so" + CALL, "pace_ms": 100},  # held back until the parser knows
     }[where]
     options = ENGINE + ["--max-running", "1" if where == "queue" else "4", "--heartbeat", "100ms"]
     script = [line | {"times": "always"}]

@@ -64,7 +64,7 @@ def abort_storm(seed, n_rounds, n, tls_options=()):
             storm(server.port, rng, n, tls)
             wait_until(calm, 20, "everything cancelled")
             wait_until(
-                lambda: metrics.value(server, "connections_open") <= 2, 5, "every connection gone"
+                lambda: metrics.value(server, "connections_open") <= 2, 20, "every connection gone"
             )
             marks.append((server.rss_bytes(), server.n_descriptors()))
         print(marks)
